@@ -71,4 +71,5 @@ def _decided(
 ) -> list[str] | list[float]:
     if candidate.task != model.task:
         raise UsageError(f"it is a model for {candidate.task}, and the one that answers for {model.task}")
-    return candidate.decided(predicted(asked.to(candidate, limits), candidate))
+    predictions, _ = predicted(asked.to(candidate, limits), candidate)
+    return candidate.decided(predictions)

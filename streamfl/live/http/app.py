@@ -185,7 +185,8 @@ class _V2:
     ) -> tuple[bytes, int | None, InferRequest, AgreementCounts]:
         """Return the body of an answer, the bytes of its JSON if others follow, what was asked, and a comparison."""
         asked = InferRequest.of(body, header, answering.model, self.limits)
-        predictions, both = predicted(asked, answering.model), AgreementCounts()
+        predictions, unread = predicted(asked, answering.model)
+        asked, both = asked.warned(unread), AgreementCounts()
         if candidate is not None:
             both = compared(asked, self.limits, answering.model, predictions, candidate)
         return *answer(asked, answering, self.name, predictions), asked, both

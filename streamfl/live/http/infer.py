@@ -105,7 +105,7 @@ class InferRequest:
     # The client whose records they are, if one is named; else the model's `client_column` names each record's.
     client: str | None
     id: str | None  # the request's name
-    warning: str = ""  # what the answer warns of: see `ServedModel.unnamed`
+    warning: str = ""  # what the answer warns of: see `ServedModel.unnamed`, and `predicted`
 
     @classmethod
     def of(cls, body: bytes, header: int | None, model: ServedModel, limits: RequestLimits) -> "InferRequest":
@@ -146,6 +146,10 @@ class InferRequest:
             raise TooLargeError(f"{why}; send fewer records, or ask for {PREDICTION} alone")
         warning = bounded(model.unnamed(columns, asked.client))
         return cls(columns, records, outputs, asked.missing, asked.client, request.id, warning)
+
+    def warned(self, more: str) -> "InferRequest":
+        """Return the same request, whose answer warns of more."""
+        return replace(self, warning=bounded("; ".join(filter(None, (self.warning, more))))) if more else self
 
     def to(self, model: ServedModel, limits: RequestLimits) -> "InferRequest":
         """Return the same request to another model: its columns go by their names, also those of a matrix.
@@ -276,19 +280,26 @@ def _outputs(request: _Request, model: ServedModel) -> dict[str, bool]:
     return wanted or {str(name): default for name in known}
 
 
-def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
-    """Return probabilities, shape (n, labels), or targets, shape (n, 1).
+def predicted(asked: InferRequest, model: ServedModel) -> tuple[FloatArray, str]:
+    """Return probabilities, shape (n, labels), or targets, shape (n, 1); and a warning of what cannot be read.
 
     Raises
     ------
     PeerError
         A feature is there twice, once as a value of its column.
     """
-    features, X, _ = model.encoding.encoded(asked.columns)
+    features, X, odd = model.encoding.encoded(asked.columns)
     if len(set(features)) != len(features):
         raise PeerError("a text column is sent both as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped
-        return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
+        predictions = model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
+    return predictions, "; ".join(_unread(name, wrong, asked.records) for name, wrong in odd.items())
+
+
+def _unread(column: str, wrong: Mapping[int, str], records: int) -> str:
+    first = min(wrong)
+    what = f"{len(wrong)} of {records} cells cannot be read and count as missing"
+    return f"input {quoted(column)}: {what}; the first one, of record {first}: {wrong[first]}"
 
 
 def answer(asked: InferRequest, answering: Answering, name: str, predictions: FloatArray) -> tuple[bytes, int | None]:
