@@ -136,7 +136,9 @@ def test_a_model_with_features_of_the_time_takes_the_time():
     assert outputs(infer(model, A, column("at", [1_782_939_600, 1_782_900_000])))["prediction"] == ["no", "yes"]
     assert "warning" not in infer(model, A, texts).json["parameters"]
     unread = infer(model, A, column("at", ["2026-07-01 23:00", "noon"], "BYTES")).json["parameters"]["warning"]
-    assert unread.startswith('input "at": 1 of 2 cells cannot be read and count as missing; the first one, of record 1')
+    assert unread.startswith(
+        'input "at": 1 of 2 cells cannot be read and count as missing; the first one, of record 1'
+    )
 
 
 def test_the_model_may_change_between_two_requests_and_old_versions_are_gone():
