@@ -631,7 +631,12 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
         "--local-batch",
     ),
     "an option of the other profile": ("f.csv", GOOD, ("--rho-scale", "2"), "--profile paper"),
-    "a rho that is no number": ("f.csv", GOOD, ("--profile", "paper", "--rho-scale", "nan"), "--rho-scale is not a number"),
+    "a rho that is no number": (
+        "f.csv",
+        GOOD,
+        ("--profile", "paper", "--rho-scale", "nan"),
+        "--rho-scale is not a number",
+    ),
     "a gamma that is no number": ("f.csv", GOOD, ("--gamma", "nan"), "--gamma is not a number"),
     "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: only for fedomd"),
     "an algorithm of several steps, with one": (
