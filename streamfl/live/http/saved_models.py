@@ -158,8 +158,8 @@ def _misfit(new: ServedModel, old: ServedModel, champion: str) -> str:
     if fewer := new.encoding.unknown(before):
         what = f"does not take columns of {champion}: {listed(fewer)}"
         return f"{what}; requests would be refused. Train it with them, or {remedy}"
-    if other := [name for name in columns if _is_text(new, name) != _is_text(old, name)]:
-        return f"has texts where {champion} has numbers, or the reverse, in {listed(other)}; {remedy}"
+    if other := [name for name in columns if _kind(new, name) != _kind(old, name)]:
+        return f"has other numbers, texts or times than {champion}, in {listed(other)}; {remedy}"
     if matrix_of(old.encoding) is not None and columns != before:
         return f"takes a matrix of other columns than {champion}, or in another order: {listed(columns)}; {remedy}"
     if missing := sorted({*old.labels} - {*new.labels}):
@@ -169,5 +169,7 @@ def _misfit(new: ServedModel, old: ServedModel, champion: str) -> str:
     return ""
 
 
-def _is_text(model: ServedModel, column: str) -> bool:
-    return column in model.encoding.categories
+def _kind(model: ServedModel, column: str) -> str:
+    if column in model.encoding.times:
+        return "time"
+    return "text" if column in model.encoding.categories else "number"

@@ -10,11 +10,13 @@ from structlog.testing import capture_logs
 from streamfl.errors import UsageError
 from streamfl.live.http.saved_models import SavedModel, promote
 from streamfl.protocol.registry import Registry
+from streamfl.records.values.time_features import TimeFeatures
 from streamfl.run.model_file import ServedModel
 
 REGISTRY = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
 OLD = ServedModel("classification", "softmax", REGISTRY, np.array([[-1.0, 1.0], [0.0, 0.0]]))
 NEW = replace(OLD, weights=-OLD.weights)
+TIME = TimeFeatures(("hour",), "x")
 
 
 @pytest.fixture
@@ -68,18 +70,20 @@ def registered(features: tuple[str, ...] = ("x",), labels: tuple[str, ...] = ("n
         (registered(), registered(("x", "y")), "needs columns .* does not take: y"),
         (registered(("x", "y")), registered(), "does not take columns .*: y"),
         (registered(("x", "y")), registered(("y", "x")), "matrix of other columns .*, or in another order: y, x"),
-        (registered(("x=a",)), registered(), "texts where .* numbers, or the reverse, in x"),
+        (registered(("x=a",)), registered(), "other numbers, texts or times than .*, in x"),
+        (registered(TIME.names), registered(), "other numbers, texts or times than .*, in x"),
         (registered(), registered(labels=("no", "maybe")), "does not know labels .*: yes"),
         (registered(), registered(labels=("yes", "no")), "another order of labels .*: yes, no"),
     ],
-    ids=["more", "fewer", "another order", "texts", "labels", "labels in another order"],
+    ids=["more", "fewer", "another order", "texts", "times", "labels", "labels in another order"],
 )
 def test_a_candidate_that_cannot_answer_the_same_requests_alike_is_not_promoted(tmp_path, old, new, reason):
     champion, candidate = tmp_path / "champion", tmp_path / "candidate"
     for path, registry in ((champion, old), (candidate, new)):
         categories = {"x": ("a",)} if registry.features == ("x=a",) else {}
+        time = TIME if registry.features == TIME.names else None
         weights = np.zeros((len(registry.features) + 1, 2))
-        replace(OLD, registry=registry, weights=weights, categories=categories).save(path)
+        replace(OLD, registry=registry, weights=weights, categories=categories, time_features=time).save(path)
     with pytest.raises(UsageError, match=reason):
         promote(candidate, champion)
     assert candidate.exists()
