@@ -234,17 +234,18 @@ class ServedModel:
         names
             As for `of`.
         """
-        serving, online = machine.serving(), machine.online_models
-        if serving is None or not isinstance(online, NativeAtClient):
+        serving, of_all, online = machine.serving(), machine.serving_all(), machine.online_models
+        if serving is None or of_all is None or not isinstance(online, NativeAtClient):
             return None
         native = ServedNative.of(online.settings, online.learner.agreed, own=True)
         return cls(
             task=task,
             loss=learning.loss(task),
             registry=serving.registry,
-            weights=serving.W,
+            weights=of_all.W,
             chain=native.agreed.chain,
             native=native,
+            branches={} if serving.opened.group_of(machine.name) is None else {machine.name: serving.W},
             branch_of={machine.name: serving.opened.branch_of(machine.name)},
             own_parts={machine.name: online.own_part()},
             **names,

@@ -21,7 +21,7 @@ from fuzz.mutations import compact_again
 from streamfl.bounds import Limits
 from streamfl.errors import PeerError, UsageError
 from streamfl.live.answering import Answering
-from streamfl.live.http.infer import InferRequest, TooLargeError, answer
+from streamfl.live.http.infer import InferRequest, TooLargeError, answer, predicted
 from streamfl.live.http.infer import RequestLimits as HttpLimits
 from streamfl.live.members_file import MembersFile, read_members
 from streamfl.live.settings import settings
@@ -322,7 +322,7 @@ def _read_http(data: bytes) -> bytes:
     model = NUMBERS if which else SERVED
     asked = InferRequest.of(data[3:], header, model, HTTP)
     assert 0 < asked.records <= HTTP.most_records
-    body, _ = answer(asked, Answering(model, 7, 2, 41), "m")
+    body, _ = answer(asked, Answering(model, 7, 2, 41), "m", predicted(asked, model))
     assert len(body) <= 2**18
     return body
 

@@ -28,13 +28,13 @@ from streamfl.run.model_file import ServedModel
 KEYS = (
     "streamfl source label left_out seed profile records accepted held_out rejected pending answered ahead"
     " infinite rounds"
-    " clients seconds records_per_second bytes {} loss by_client {} restarts local_drifts changes notices promotions"
-    " serving model_sha256 per_round"
+    " clients seconds records_per_second bytes {} loss by_client {} restarts local_drifts changes inputs_moved"
+    " notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
 REGRESSION = KEYS.format("mae rmse r2", "").split()
 FOUND = ("round", "time", "epoch", "statistic", "threshold", "since", "labels", "since_time", "rows", "positions")
-RESTARTED = (*FOUND, "known_since", "drift", "cause", "chosen", "clients", "scores")
+RESTARTED = (*FOUND, "known_since", "drift", "moved", "cause", "chosen", "clients", "scores")
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file", "own_file", "last_rounds"]
 
 
@@ -631,7 +631,12 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
         "--local-batch",
     ),
     "an option of the other profile": ("f.csv", GOOD, ("--rho-scale", "2"), "--profile paper"),
-    "a rho that is no number": ("f.csv", GOOD, ("--profile", "paper", "--rho-scale", "nan"), "--rho-scale is not a number"),
+    "a rho that is no number": (
+        "f.csv",
+        GOOD,
+        ("--profile", "paper", "--rho-scale", "nan"),
+        "--rho-scale is not a number",
+    ),
     "a gamma that is no number": ("f.csv", GOOD, ("--gamma", "nan"), "--gamma is not a number"),
     "a map of another algorithm": ("f.csv", GOOD, ("--mirror", "p-norm"), "mirror: only for fedomd"),
     "an algorithm of several steps, with one": (
@@ -657,7 +662,7 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "an order that is none": ("f.csv", GOOD, ("--profile", "paper", "--max-order", "21"), "from 0 to 20, or none"),
     "no number of bytes": ("f.csv", GOOD, ("--bytes", "few"), "give a positive number, or auto"),
     "bytes of rounds": ("f.csv", GOOD, ("--bytes", "90", "--profile", "paper"), "leave bytes out"),
-    "too few bytes": ("f.csv", GOOD, ("--bytes", "9", "--round-size", "10", "--clients", "2"), "give 80 or more"),
+    "too few bytes": ("f.csv", GOOD, ("--bytes", "9", "--round-size", "10", "--clients", "2"), "give 70 or more"),
     "a drift after the end": ("f.csv", GOOD, ("--inject", "class-swap@99999"), "name earlier rounds"),
     "two outputs in one file": ("f.csv", GOOD, ("--report", "r", "--predictions", "r"), "name another file"),
     "an output without a name": ("f.csv", GOOD, ("--json", ""), "--json"),

@@ -529,9 +529,9 @@ def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path:
 
 
 def test_a_replay_keeps_a_budget_of_bytes_and_reports_it():
-    replayed = replayed_of(blobs(), features="auto", bytes=150).result
+    replayed = replayed_of(blobs(), features="auto", bytes=80).result
     plain = learnt("record by record").result
-    assert replayed.budget == BytesBudget(a_record=150.0, exceeded=0)
+    assert replayed.budget == BytesBudget(a_record=80.0, exceeded=0)
     assert plain.budget is None
     assert replayed.bytes is not None
     assert plain.bytes is not None
@@ -557,7 +557,7 @@ def test_updates_that_exceed_a_budget_are_sent_and_counted():
             {"model": "river:naive_bayes.GaussianNB", "features": "auto", "bytes": 80},
             "what a model of another library sends",
         ),
-        ({"features": "auto", "bytes": 39.9}, "of 20 records could then have 798 bytes, .* give 40 or more, or make"),
+        ({"features": "auto", "bytes": 34.9}, "of 20 records could then have 698 bytes, .* give 35 or more, or make"),
         ({"features": "linear", "bytes": 22.4}, "give 23 or more, or make rounds larger"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import structlog
 
 from streamfl.arrays import FloatArray
-from streamfl.errors import StreamflError
+from streamfl.errors import StreamflError, UsageError
 from streamfl.live.answering import Answering
 from streamfl.live.http.infer import InferRequest, RequestLimits, predicted
 from streamfl.run.model_file import ServedModel
@@ -51,21 +51,25 @@ class AgreementCounts:
 
 
 def compared(
-    request: tuple[bytes, int | None, RequestLimits],
-    model: ServedModel,
-    predictions: FloatArray,
-    candidate: Answering,
+    asked: InferRequest, limits: RequestLimits, model: ServedModel, predictions: FloatArray, candidate: Answering
 ) -> AgreementCounts:
     """Let the candidate answer a request that a model has answered, and compare both."""
-    body, header, limits = request
     try:
-        asked = InferRequest.of(body, header, candidate.model, limits)
-        others = candidate.model.decided(predicted(asked, candidate.model))
-    except StreamflError as error:
-        _REFUSALS.note("http", str(error))
+        others = _decided(asked, limits, model, candidate.model)
+    except Exception as error:  # whatever a candidate does, the model has answered
+        _REFUSALS.note("http", str(error) if isinstance(error, StreamflError) else repr(error))
         return AgreementCounts(failed=1)
     if model.task == "regression":
         difference = np.abs(predictions[:, 0] - np.array(others, np.float64)).sum()
         return AgreementCounts(len(others), difference=float(difference))
     equal = sum(one == other for one, other in zip(model.decided(predictions), others, strict=True))
     return AgreementCounts(len(others), equal)
+
+
+def _decided(
+    asked: InferRequest, limits: RequestLimits, model: ServedModel, candidate: ServedModel
+) -> list[str] | list[float]:
+    if candidate.task != model.task:
+        raise UsageError(f"it is a model for {candidate.task}, and the one that answers for {model.task}")
+    predictions, _ = predicted(asked.to(candidate, limits), candidate)
+    return candidate.decided(predictions)

@@ -22,6 +22,7 @@ from streamfl.live.answering import Answering
 from streamfl.live.http.agreement import AgreementCounts, compared
 from streamfl.live.http.infer import InferRequest, RequestLimits, TooLargeError, answer, metadata, predicted
 from streamfl.records.values.cells import quoted
+from streamfl.run.model_file import ServedModel
 from streamfl.runtime.log.tally import Tally
 
 # The version of a candidate, in addresses and answers.
@@ -98,6 +99,7 @@ class _V2:
     def __post_init__(self) -> None:
         self._begun = 0  # requests that are answered now
         self._held = 0  # bytes of the bodies of requests
+        self._candidate: ServedModel | None = None  # the one that `counts` are of
         self._threads = asyncio.Semaphore(THREADS)
         log = structlog.get_logger("streamfl.http")
         self._refusals, self._warnings = Tally(log, "request refused"), Tally(log, "answer with a warning")
@@ -137,7 +139,7 @@ class _V2:
     async def _metadata(self, request: Request) -> Response:
         answering, candidate = self._asked_of(request), self.candidate()
         versions = [one for one in (self.current(), candidate) if one is not None]
-        figures = self.counts.compared.figures if answering is candidate else {}
+        figures = {} if candidate is None or answering is not candidate else self._compared(candidate).figures
         return _json(metadata(self.name, answering, versions, figures))
 
     async def _infer(self, request: Request) -> Response:
@@ -157,7 +159,7 @@ class _V2:
             self._held -= len(body) + len(whole)
         self.counts.requests += 1
         self.counts.records += asked.records
-        self.counts.compared += both
+        self._compare(candidate, both)
         if asked.warning:
             self.counts.warned += 1
             self._warnings.note("http", asked.warning)
@@ -183,9 +185,10 @@ class _V2:
     ) -> tuple[bytes, int | None, InferRequest, AgreementCounts]:
         """Return the body of an answer, the bytes of its JSON if others follow, what was asked, and a comparison."""
         asked = InferRequest.of(body, header, answering.model, self.limits)
-        predictions, both = predicted(asked, answering.model), AgreementCounts()
+        predictions, unread = predicted(asked, answering.model)
+        asked, both = asked.warned(unread), AgreementCounts()
         if candidate is not None:
-            both = compared((body, header, self.limits), answering.model, predictions, candidate)
+            both = compared(asked, self.limits, answering.model, predictions, candidate)
         return *answer(asked, answering, self.name, predictions), asked, both
 
     def _asked_of(self, request: Request) -> Answering:
@@ -203,6 +206,17 @@ class _V2:
                 404, f"version {quoted(version)} is not available; the current one is {answering.version}"
             )
         return answering
+
+    def _compare(self, candidate: Answering | None, both: AgreementCounts) -> None:
+        """Count a comparison, unless another candidate has taken the place of this one."""
+        now = self.candidate()
+        if candidate is not None and now is not None and candidate.model is now.model:
+            self.counts.compared = self._compared(candidate) + both
+            self._candidate = candidate.model
+
+    def _compared(self, candidate: Answering) -> AgreementCounts:
+        """Return what is counted of a candidate; that of an earlier one is not."""
+        return self.counts.compared if candidate.model is self._candidate else AgreementCounts()
 
     def _check_ready(self) -> None:
         reason = "there is no model yet" if self.current() is None else self.ready()

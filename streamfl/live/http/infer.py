@@ -1,7 +1,7 @@
 """What a request of the V2 inference protocol asks, and its answer: bytes in, bytes out, and a model between them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -105,7 +105,7 @@ class InferRequest:
     # The client whose records they are, if one is named; else the model's `client_column` names each record's.
     client: str | None
     id: str | None  # the request's name
-    warning: str = ""  # what the answer warns of: see `ServedModel.unnamed`
+    warning: str = ""  # what the answer warns of: see `ServedModel.unnamed`, and `predicted`
 
     @classmethod
     def of(cls, body: bytes, header: int | None, model: ServedModel, limits: RequestLimits) -> "InferRequest":
@@ -146,6 +146,28 @@ class InferRequest:
             raise TooLargeError(f"{why}; send fewer records, or ask for {PREDICTION} alone")
         warning = bounded(model.unnamed(columns, asked.client))
         return cls(columns, records, outputs, asked.missing, asked.client, request.id, warning)
+
+    def warned(self, more: str) -> "InferRequest":
+        """Return the same request, whose answer warns of more."""
+        return replace(self, warning=bounded("; ".join(filter(None, (self.warning, more))))) if more else self
+
+    def to(self, model: ServedModel, limits: RequestLimits) -> "InferRequest":
+        """Return the same request to another model: its columns go by their names, also those of a matrix.
+
+        Raises
+        ------
+        PeerError, TooLargeError, UsageError
+            As in `of`.
+        """
+        columns = model.with_client(self.columns, self.records, self.client)
+        model.check_names(tuple(columns), missing=self.missing)
+        _check_size(self.records, len(model.encoding.features), limits)
+        for name, cells in columns.items():
+            try:
+                _check_kind(name, TEXTS if isinstance(cells, list) else "FP64", model.encoding)
+            except PeerError as error:
+                raise PeerError(f"input {quoted(name)}: {error}") from error
+        return replace(self, columns=columns)
 
 
 def matrix_of(encoding: Encoding) -> str | None:
@@ -227,15 +249,19 @@ def _cells(tensor: _Input, shape: Shape, binary: memoryview, encoding: Encoding)
         raise PeerError(f"it names {size} bytes, but only {len(binary)} follow the JSON")
     if datatype not in (TEXTS, *NUMBERS):
         raise PeerError(f"there is no such datatype: {quoted(datatype)}; use one of {', '.join((TEXTS, *NUMBERS))}")
-    is_text, is_free = tensor.name in encoding.categories, {*encoding.others, *encoding.times}
-    if tensor.name not in is_free and (datatype == TEXTS) != is_text:
-        kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")
-        raise PeerError(f"it holds {kind}: send them as {needed}, not as {datatype}")
+    _check_kind(tensor.name, datatype, encoding)
     if size is not None:
         given = binary
         return texts_of_bytes(given, shape[0]) if datatype == TEXTS else numbers_of_bytes(given, datatype, shape)
     data = bytes(tensor.data)  # type: ignore[arg-type]  # a buffer, which msgspec does not say
     return texts_of_json(data, shape) if datatype == TEXTS else numbers_of_json(data, datatype, shape)
+
+
+def _check_kind(column: str, datatype: str, encoding: Encoding) -> None:
+    is_text, is_free = column in encoding.categories, {*encoding.others, *encoding.times}
+    if column not in is_free and (datatype == TEXTS) != is_text:
+        kind, needed = ("texts", TEXTS) if is_text else ("numbers", "FP64")
+        raise PeerError(f"it holds {kind}: send them as {needed}, not as {datatype}")
 
 
 def _outputs(request: _Request, model: ServedModel) -> dict[str, bool]:
@@ -254,19 +280,26 @@ def _outputs(request: _Request, model: ServedModel) -> dict[str, bool]:
     return wanted or {str(name): default for name in known}
 
 
-def predicted(asked: InferRequest, model: ServedModel) -> FloatArray:
-    """Return probabilities, shape (n, labels), or targets, shape (n, 1).
+def predicted(asked: InferRequest, model: ServedModel) -> tuple[FloatArray, str]:
+    """Return probabilities, shape (n, labels), or targets, shape (n, 1); and a warning of what cannot be read.
 
     Raises
     ------
     PeerError
         A feature is there twice, once as a value of its column.
     """
-    features, X, _ = model.encoding.encoded(asked.columns)
+    features, X, odd = model.encoding.encoded(asked.columns)
     if len(set(features)) != len(features):
         raise PeerError("a text column is sent both as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped
-        return model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
+        predictions = model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
+    return predictions, "; ".join(_unread(name, wrong, asked.records) for name, wrong in odd.items())
+
+
+def _unread(column: str, wrong: Mapping[int, str], records: int) -> str:
+    first = min(wrong)
+    what = f"{len(wrong)} of {records} cells cannot be read and count as missing"
+    return f"input {quoted(column)}: {what}; the first one, of record {first}: {wrong[first]}"
 
 
 def answer(asked: InferRequest, answering: Answering, name: str, predictions: FloatArray) -> tuple[bytes, int | None]:

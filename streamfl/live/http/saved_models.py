@@ -10,15 +10,20 @@ import structlog
 from streamfl.errors import UsageError
 from streamfl.live.answering import Answering
 from streamfl.live.http.app import CANDIDATE, Counts, app
+from streamfl.live.http.infer import matrix_of
 from streamfl.live.http.serving import serving
 from streamfl.live.settings.settings import address
 from streamfl.live.stopping import Stop
+from streamfl.records.values.cells import listed
 from streamfl.run.model_file import ServedModel
 
 LOG = structlog.get_logger("streamfl.score")
 
 # Seconds between two looks whether a file has changed.
 LOOK_AGAIN = 0.2
+
+# What is seen of a file that cannot be looked at.
+UNREADABLE = (-1, -1)
 
 
 @dataclass
@@ -46,13 +51,18 @@ class SavedModel:
         Raises
         ------
         UsageError
-            The file is not a model.
+            The file is not a model, or cannot be read.
         """
         try:
             found = self.path.stat()
         except FileNotFoundError:
             self.answering, self._seen = (None if self.name else self.answering), None
             return
+        except OSError as error:
+            if self._seen == UNREADABLE:
+                return
+            self._seen = UNREADABLE
+            raise UsageError(f"{self.path}: cannot be read: {error.strerror}") from error
         seen = (found.st_ino, found.st_mtime_ns)
         if seen == self._seen:
             return
@@ -123,20 +133,43 @@ def promote(candidate: Path, champion: Path) -> None:
     Raises
     ------
     UsageError
-        One of them is not a model, or the candidate needs what requests for the model do not have, or answers
-        otherwise.
+        One of them is not a model, or the candidate would refuse requests for the model, or answers otherwise.
     """
     new, old = ServedModel.load(candidate), ServedModel.load(champion)
-    if new.task != old.task:
-        raise UsageError(f"{candidate} is a model for {new.task}, {champion} for {old.task}")
-    if missing := sorted({*new.encoding.columns} - {*old.encoding.columns}):
-        what = f"{candidate} needs columns that {champion} does not take: {', '.join(missing)}"
-        raise UsageError(f"{what}; requests would be refused. Train it without them, or start a server for it")
-    if missing := sorted({*old.labels} - {*new.labels}):
-        raise UsageError(f"{candidate} does not know labels of {champion}: {', '.join(missing)}")
+    if wrong := _misfit(new, old, str(champion)):
+        raise UsageError(f"{candidate} {wrong}")
     try:
         candidate.replace(champion)
     except OSError as error:
         raise UsageError(
             f"{candidate} cannot be moved to {champion}: {error.strerror}; use one file system"
         ) from error
+
+
+def _misfit(new: ServedModel, old: ServedModel, champion: str) -> str:
+    """Return why who asks the old model would be refused by the new one, or misread it; empty if neither."""
+    columns, before = new.encoding.columns, old.encoding.columns
+    remedy = "start a server for it"
+    if new.task != old.task:
+        return f"is a model for {new.task}, {champion} for {old.task}"
+    if more := sorted({*columns} - {*before}):
+        what = f"needs columns that {champion} does not take: {listed(more)}"
+        return f"{what}; requests would be refused. Train it without them, or {remedy}"
+    if fewer := new.encoding.unknown(before):
+        what = f"does not take columns of {champion}: {listed(fewer)}"
+        return f"{what}; requests would be refused. Train it with them, or {remedy}"
+    if other := [name for name in columns if _kind(new, name) != _kind(old, name)]:
+        return f"has other numbers, texts or times than {champion}, in {listed(other)}; {remedy}"
+    if matrix_of(old.encoding) is not None and columns != before:
+        return f"takes a matrix of other columns than {champion}, or in another order: {listed(columns)}; {remedy}"
+    if missing := sorted({*old.labels} - {*new.labels}):
+        return f"does not know labels of {champion}: {listed(missing)}"
+    if new.labels[: len(old.labels)] != old.labels:
+        return f"has probabilities in another order of labels than {champion}: {listed(new.labels)}; {remedy}"
+    return ""
+
+
+def _kind(model: ServedModel, column: str) -> str:
+    if column in model.encoding.times:
+        return "time"
+    return "text" if column in model.encoding.categories else "number"

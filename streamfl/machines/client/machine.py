@@ -448,12 +448,14 @@ class Client(ClientState):
         """Send half as many records after an update that came too late, then a quarter or a round's more each time.
 
         So a backlog of records, with which no client of a busy host would be done in time, teaches all rounds. A
-        client whose turn has not come at all (`records` None) sends half of what it has.
+        client whose turn has not come at all (`records` None) sends half of what it has. One that has
+        nothing to send has no backlog, and keeps its limit.
         """
+        least = self.settings.min_records
         if records is None:
-            self._most = max(self.settings.min_records, self._buffer.size // 2) if self._most is None else self._most
-        elif not in_time:
-            self._most = max(self.settings.min_records, records // 2)
+            records = self._buffer.size if self._most is None else 2 * self._most
+        if not in_time:
+            self._most = max(least, records // 2) if records >= least else self._most
         elif self._most is not None and records >= self._most:
             more = self._most + max(self._most // 4, self._size())
             self._most = more if more < self.settings.most_pending else None

@@ -180,6 +180,11 @@ class ClientState:
         self._models.begin_round(self._ledger.open_round)
         return self._models.serving(self._ledger.opened)
 
+    def serving_all(self) -> Serving | None:
+        """Return the model of rounds of the clients without a branch; None in the first round."""
+        own = self.serving()
+        return None if own is None else self._models.serving_all(own.opened)
+
     @property
     def wakes_at(self) -> float | None:
         """Return when the client wants a Tick, if no event comes first; None if it waits for records alone."""

@@ -22,7 +22,7 @@ from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
-from streamfl.online.native.merging.in_order import change_heard, learnt_told
+from streamfl.online.native.merging.in_order import change_heard, change_named, learnt_told
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Raw, Way
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
@@ -443,10 +443,12 @@ class NativeLearner:
         """Return a change with cells in place of places, which rows of the table they are, and what these become."""
         agreed, table = self._agreed, self._table.agreed
         if agreed.steps.are_known:
-            change = change_heard(change, table.order, agreed.steps, agreed.features)
+            change = change_named(change, agreed.features)
         if agreed.chain != table.chain == change.chain:  # the table alone has moved: an interruption
             cells, rows = table.moved
             return change, cells, wide(rows, change.table.shape[-1])
+        if agreed.steps.are_known:
+            change = change_heard(change, table.order, agreed.steps)
         if change.chain_after(agreed) != change.chain:
             raise PeerError("changes of agreed models do not fit the ones before: some are missing, or forged")
         cells = change.cells.astype(np.int64)

@@ -94,9 +94,20 @@ def _readings(moved: Sequence[FeatureMoved], clients: int | None) -> str:
     return ", and ".join(told)
 
 
+def _all(clients: int | None) -> str:
+    """Return all clients in words.
+
+    >>> _all(None), _all(8), _all(1)
+    ('all clients', 'all 8 clients', 'the only client')
+    """
+    if clients is None:
+        return "all clients"
+    return "the only client" if clients == 1 else f"all {counted(clients, 'client')}"
+
+
 def _clients(one: FeatureMoved, clients: int | None) -> str:
     if not one.clients:
-        return "all clients" if clients is None else f"all {counted(clients, 'client')}"
+        return _all(clients)
     names = _named("client", one.clients)
     return f"{counted(one.of_clients, 'client')} ({names.partition(' ')[2]})" if one.of_clients > _NAMED else names
 
@@ -118,7 +129,7 @@ def _where(change: Told, clients: int | None) -> str:
     if not change.clients:  # the test of all records together was sure before that of any one client
         return ""
     if len(change.clients) == clients:
-        return f" at all {counted(clients, 'client')}"
+        return f" at {_all(clients)}"
     return f", for certain at {_named('client', change.clients)}"
 
 

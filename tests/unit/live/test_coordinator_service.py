@@ -535,7 +535,7 @@ class TestModelFile:
         assert not out.path.exists()
 
     def test_a_model_file_that_cannot_be_written_is_logged_and_ends_nothing_before_the_end(self, out, monkeypatch):
-        def full(*_):
+        def full(*_, **__):
             raise UsageError("no space left")
 
         monkeypatch.setattr(safe_file, "write", full)

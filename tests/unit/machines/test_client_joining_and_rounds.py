@@ -464,6 +464,20 @@ def test_by_the_clock_a_client_that_came_too_late_sends_half_as_many_records_and
     assert machine.pending == 0
 
 
+@pytest.mark.parametrize("its_turn_comes", [True, False])
+def test_by_the_clock_a_client_that_was_late_without_records_sends_all_that_come_later(its_turn_comes):
+    machine = client(clock="interval", capacity=1000)
+    feed(machine, RecordsRead((batch("abab"),)), joined(), *opening(closes=1.0))
+    (first,) = sent(feed(machine, Tick(), now=1.0), Update)
+    feed(machine, closed(1, first), *opening(2, closes=1.0), now=1.0)
+    if its_turn_comes:
+        assert [update.records for update in sent(feed(machine, Tick(), now=2.0), Update)] == [0]
+    feed(machine, closed(2, replace(first, client="c1")), *opening(3, closes=1.0), now=2.0)
+    feed(machine, RecordsRead((batch("ab" * 200, start=4),)), now=2.5)
+    (own,) = sent(feed(machine, Tick(), now=3.0), Update)
+    assert own.records == 400
+
+
 def test_by_the_clock_a_client_whose_turn_did_not_come_in_a_round_sends_half_of_its_records():
     machine = client(clock="interval", capacity=1000)
     feed(machine, RecordsRead((batch("ab" * 50),)), joined(), *opening(closes=1.0))

@@ -259,7 +259,7 @@ BAD: dict[str, tuple[ExternalLearnt | None, str]] = {
     "more unlearnt than there were": (ExternalLearnt(GOOD, 4, 5), "the external model has another number of records"),
     "learnt, and nothing sent": (
         ExternalLearnt(None, 4, 3),
-        "an external model that has learnt, and does not say",
+        "the external model has learnt records, but its state is missing",
     ),
     "of another model": (
         ExternalLearnt(export(linear_model.PAClassifier()), 4, 0),

@@ -10,6 +10,7 @@ import pytest
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.errors import UsageError
+from streamfl.protocol.messages.rounds import BranchGroup
 from streamfl.protocol.records import Batch, Span
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
@@ -141,6 +142,23 @@ def test_a_hosts_file_answers_as_its_client_and_what_is_learnt_in_the_open_round
     assert (after.native.agreed.table == before.native.agreed.table).all()
     assert (after.native.agreed.weights == before.native.agreed.weights).all()
     assert after.own_parts["c0"].neighbours.seen == before.own_parts["c0"].neighbours.seen + 3
+
+
+def test_a_hosts_file_of_a_client_with_a_branch_answers_others_with_the_model_of_all():
+    replay, _ = replayed()
+    machine = replay._clients["c0"].machine
+    opened = machine._ledger.opened
+    assert opened is not None
+    slot = next(one.name for one in opened.slots if one.name != opened.serves and one.clients is None)
+    agreed = ServedModel.at_client(machine, LINEAR, "classification")
+    machine._ledger.opened = replace(opened, apart=(BranchGroup(clients=("c0",), serves=slot),))
+    apart = ServedModel.at_client(machine, LINEAR, "classification")
+    assert agreed is not None
+    assert apart is not None
+    assert (apart.weights == agreed.weights).all()
+    assert (apart.branches["c0"] != agreed.weights).any()
+    x = [{"a": 1.0, "b": 0.5}]
+    assert apart.predict_proba(x, client="").tolist() == agreed.predict_proba(x, client="").tolist()
 
 
 def test_the_result_says_what_the_agreed_file_and_clients_own_files_are_worth(tmp_path: Path):

@@ -74,11 +74,16 @@ class ClientModels:
             return self._serving
         if opened is None or _is_first(opened) or not self.has(opened):
             return None
-        name = opened.served_by(self.client)
-        W = self.published.weights([slot for slot in opened.slots if slot.name == name])[name]
-        registry = self.published.registry(opened.registry)
-        self._serving = Serving(opened, registry, self.learner.model, W)
+        self._serving = self._served(opened, opened.served_by(self.client))
         return self._serving
+
+    def serving_all(self, opened: RoundOpened) -> Serving:
+        """Return the model that serves the clients without a branch in a round, whose models have arrived."""
+        return self._served(opened, opened.serves)
+
+    def _served(self, opened: RoundOpened, name: str) -> Serving:
+        W = self.published.weights([slot for slot in opened.slots if slot.name == name])[name]
+        return Serving(opened, self.published.registry(opened.registry), self.learner.model, W)
 
     # --- online models ----------------------------------------------------------------------------------------
 

@@ -37,9 +37,15 @@ def change_told(change: NativeChange, order: Order, steps: Steps) -> NativeChang
     return replace(change, cells=places, table=(change.table / step)[by_place], moments=moments)
 
 
-def change_heard(change: NativeChange, order: Order, steps: Steps, features: tuple[str, ...]) -> NativeChange:
-    """Return a published change with cells, numbers and names, given the features before; it has its shapes."""
+def change_heard(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
+    """Return a published change with cells and numbers; it has its shapes."""
     cells, by_cell = order.heard(change.cells)
     step = step_of_cells(steps, cells.astype(np.int64))
-    moments = replace(change.moments, features=(*features, *change.features))
-    return replace(change, cells=cells, table=change.table[by_cell] * step, moments=moments)
+    return replace(change, cells=cells, table=change.table[by_cell] * step)
+
+
+def change_named(change: NativeChange, features: tuple[str, ...]) -> NativeChange:
+    """Return a published change with the names of the features of its moments, given the features before."""
+    if change.moments.features:
+        return change
+    return replace(change, moments=replace(change.moments, features=(*features, *change.features)))

@@ -134,6 +134,11 @@ def test_a_model_with_features_of_the_time_takes_the_time():
     texts = column("at", ["2026-07-01 23:00", "2026-07-01T10:00Z"], "BYTES")
     assert outputs(infer(model, A, texts))["prediction"] == ["no", "yes"]
     assert outputs(infer(model, A, column("at", [1_782_939_600, 1_782_900_000])))["prediction"] == ["no", "yes"]
+    assert "warning" not in infer(model, A, texts).json["parameters"]
+    unread = infer(model, A, column("at", ["2026-07-01 23:00", "noon"], "BYTES")).json["parameters"]["warning"]
+    assert unread.startswith(
+        'input "at": 1 of 2 cells cannot be read and count as missing; the first one, of record 1'
+    )
 
 
 def test_the_model_may_change_between_two_requests_and_old_versions_are_gone():
@@ -257,6 +262,53 @@ def test_a_candidate_that_cannot_answer_a_request_spoils_no_answer():
         "no",
     ]
     assert counts.figures["compared_failed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "candidate", "inputs"),
+    [
+        (TARGETS, replace(TWO, registry=replace(TWO.registry, features=("x", "b"))), column("x", [1.0])),
+        (TWO, replace(TARGETS, registry=replace(TARGETS.registry, features=("a",))), A),
+        (COLOURED, replace(TWO, registry=replace(TWO.registry, features=("x", "colour"))), column("x", [1.0])),
+        (TWO, replace(TWO, weights=TWO.weights[:2]), A),
+    ],
+    ids=["labels of targets", "targets of labels", "numbers of texts", "damaged"],
+)
+def test_a_candidate_of_any_kind_spoils_no_answer(model: ServedModel, candidate: ServedModel, inputs: dict[str, Any]):
+    counts = Counts()
+    served = answers(model, candidate=lambda: Answering(candidate, 3, 1, 9, "candidate"), counts=counts)
+    others = [column("colour", ["red"], "BYTES")] if model is COLOURED else []
+    asked = {"inputs": [inputs, *others], "parameters": {"missing": "mean"}}
+    assert call(served, "POST", INFER, json.dumps(asked).encode()).status == 200
+    assert (counts.compared.failed, counts.compared.records) == (1, 0)
+
+
+def test_a_candidate_reads_a_matrix_in_the_order_of_the_model_that_answers():
+    turned = replace(
+        TWO, registry=replace(TWO.registry, features=("b", "a")), weights=TWO.weights[[1, 0, 2]], branches={}
+    )
+    counts, matrix = Counts(), column("features", [2.0, 1.0, -2.0, 1.0], shape=[2, 2])
+    served = answers(TWO, candidate=lambda: Answering(turned, 3, 1, 9, "candidate"), counts=counts)
+    assert call(served, "POST", INFER, json.dumps({"inputs": [matrix]}).encode()).status == 200
+    assert (counts.compared.records, counts.compared.equal) == (2, 2)
+
+
+def test_a_new_candidate_is_counted_from_the_start():
+    models = [replace(TWO, weights=-TWO.weights), replace(TWO)]
+    candidates = [Answering(model, 3, 1, 9, "candidate") for model in models]
+    served = answers(TWO, candidate=lambda: candidates[0])
+
+    def compared() -> tuple[int, int]:
+        told = call(served, "GET", "/v2/models/m/versions/candidate").json["parameters"]
+        return told["compared_records"], told["compared_equal"]
+
+    body = json.dumps({"inputs": [A, B]}).encode()
+    call(served, "POST", INFER, body)
+    assert compared() == (2, 0)
+    candidates.pop(0)
+    assert compared() == (0, 0)
+    call(served, "POST", INFER, body)
+    assert compared() == (2, 2)
 
 
 def test_targets_of_a_candidate_are_compared_by_their_difference():

@@ -293,7 +293,7 @@ SPOILT: dict[str, tuple[Callable[[], NativeLearnt], str]] = {
     "fewer right ones than none": (lambda: replace(GOOD, right=GOOD.right * 0.0 - 1.0), "predicted right"),
     "a centre beyond all targets": (lambda: replace(GOOD, centre=-2e30), "centre"),
     "a centre that is not finite": (lambda: replace(GOOD, centre=float("nan")), "centre"),
-    "extremes of labels": (lambda: replace(GOOD, extremes=(0.0, 1.0)), "largest target"),
+    "extremes of labels": (lambda: replace(GOOD, extremes=(0.0, 1.0)), "the least and the largest target"),
     "a sleeper that there is not": (lambda: replace(GOOD, unused=("rounds", "me")), "do not exist"),
     "a feature that moved, and is not there": (
         lambda: replace(GOOD, again=("late", "me")),

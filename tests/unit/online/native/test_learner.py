@@ -12,6 +12,7 @@ from streamfl.learning.serving import Serving
 from streamfl.models import Softmax
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
+from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import KINDS, ROWS, NativeSettings
 from streamfl.protocol.records import Batch, Span
@@ -236,6 +237,24 @@ def test_a_change_of_the_models_does_what_the_whole_state_does(features):
     without = ("table", "early", "far", "kept_back")
     assert state(learner._agreed, without=without) == state(after, without=without)
     assert state(learner._agreed.steps) != state(before.steps)
+
+
+@FEATURES
+def test_a_change_can_be_taken_again_after_an_interruption_also_once_steps_are_agreed(features):
+    settings = NativeSettings(features)
+    models, (one, other) = NativeOnlineModels(settings), (NativeLearner(settings), NativeLearner(settings))
+    before, stream = NativeState.none(settings), drawn(90)
+    for t in range(3):
+        for learner, at in ((one, 30 * t), (other, 30 * t + 15)):
+            learner.learn(*stream.part(at, at + 15))
+        parts = [models.named(learner.told(learner.learnt()), before) for learner in (one, other)]
+        before, change = merging.after(before, parts, ("a", "b", "c"))
+        following, cells = one.following(change)
+        one._table.begin(cells, following.table, following.chain)  # and then it was interrupted
+        for learner in (one, other):
+            learner.begin(*learner.following(change))
+        assert state(one.agreed) == state(other.agreed)
+        assert one.agreed.moments.features == before.features
 
 
 @FEATURES
