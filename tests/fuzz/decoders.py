@@ -322,7 +322,7 @@ def _read_http(data: bytes) -> bytes:
     model = NUMBERS if which else SERVED
     asked = InferRequest.of(data[3:], header, model, HTTP)
     assert 0 < asked.records <= HTTP.most_records
-    body, _ = answer(asked, Answering(model, 7, 2, 41), "m", predicted(asked, model))
+    body, _ = answer(asked, Answering(model, 7, 2, 41), "m", predicted(asked, model)[0])
     assert len(body) <= 2**18
     return body
 

@@ -10,8 +10,8 @@ from streamfl.protocol.messages import Served, Update
 FIRST = 5
 
 # Bytes for what may differ when a killed client makes an update again: the name of the attempt, up to forty
-# characters, and what the client served, which depends on its own memory.
-AGAIN = 176
+# characters, what the client served, which depends on its own memory, and the held-out records that it let go.
+AGAIN = 208
 
 # A budget is kept if this many updates of a client keep it together: two of them have second moments.
 TOGETHER = 16
@@ -78,8 +78,8 @@ class Budget:
         def fits(times: int) -> bool:
             if times not in made:
                 made[times] = coarser(update, times)
-            unserved = replace(made[times].numbers, served=Served())
-            return self.size_of(replace(made[times], attempt="", numbers=unserved)) <= room
+            numbers, kept = replace(made[times].numbers, served=Served()), replace(made[times].kept, let_go=())
+            return self.size_of(replace(made[times], attempt="", numbers=numbers, kept=kept)) <= room
 
         times = least(fits, coarsest)
         return made.get(times) or coarser(update, times)
