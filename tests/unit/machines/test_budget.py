@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from streamfl.machines.client.budget import AGAIN, FIRST, Budget, SentSizes, least
 from streamfl.machines.coordinator.round.turns import ALL_MEASURED
-from streamfl.protocol.messages import Numbers, Served, Update
+from streamfl.protocol.messages import KeptRecords, Numbers, Served, Update
 
 
-def update(*, records: int = 100, attempt: str = "1-1", served: Served | None = None) -> Update:
+def update(
+    *, records: int = 100, attempt: str = "1-1", served: Served | None = None, let_go: tuple[int, ...] = ()
+) -> Update:
     return Update(
         client="c0",
         attempt=attempt,
@@ -24,12 +26,13 @@ def update(*, records: int = 100, attempt: str = "1-1", served: Served | None = 
         rejected=0,
         spans=(),
         numbers=Numbers(served=served or Served()),
+        kept=KeptRecords(let_go=let_go),
     )
 
 
 def size_of(sizes: list[int]):
     """Return a size that falls with `trained`, in which the coarseness is written, and counts all that may differ."""
-    return lambda sent: sizes[sent.trained] + len(sent.attempt) + sent.numbers.served.correct
+    return lambda sent: sizes[sent.trained] + len(sent.attempt) + sent.numbers.served.correct + len(sent.kept.let_go)
 
 
 def kept(bytes_per_record: float, sizes: list[int], *, coarsest: int = 8, **more) -> int:
@@ -66,17 +69,18 @@ def test_an_update_is_as_exact_as_its_budget_allows_and_the_coarsest_if_none_kee
 
 
 def test_the_budget_grows_with_the_records():
-    assert [kept(6.0, FALLING, records=n) for n in (100, 150)] == [5, 2]
+    assert [kept(6.0, FALLING, records=n) for n in (100, 150)] == [6, 3]
 
 
 def test_models_that_cannot_be_made_coarser_send_what_they_send():
     assert kept(0.1, [900], coarsest=0) == 0
 
 
-def test_another_attempt_that_served_otherwise_is_rounded_alike():
+def test_another_attempt_that_served_otherwise_and_knows_no_more_what_it_let_go_is_rounded_alike():
     edge = (600 + AGAIN) / 100
     served = Served(records=100, correct=99)
     assert kept(edge, FALLING) == kept(edge, FALLING, attempt="2-1000000", served=served) == 3
+    assert kept(edge, FALLING, let_go=(3, 4)) == 3
 
 
 def test_budgets_begin_when_clients_no_longer_all_send_second_moments():
