@@ -137,6 +137,7 @@ LABELS = st.sampled_from(["a", "1", "True", "-0", "größe", '"'])
     st.sampled_from(["d", "7", "é\n-"]),
     st.none() | st.floats(0, 1e11),
 )
+@example([1.0, 2.0, 3.0], "a", "d", 19000101.2109375)
 def test_json_reads_back_to_the_last_bit(row: list[float], label: str, client: str, time: float | None) -> None:
     features = ("x", "p.x", 'q"')
     fields = FieldMap(client="device", time="t", features=features)

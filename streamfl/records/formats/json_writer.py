@@ -159,6 +159,6 @@ def _times(fields: tuple[str, ...], time: float) -> dict[str, float | str]:
 def _time(time: float) -> float | str:
     if not FIRST <= time <= MILLISECONDS_FROM:
         raise UsageError(f"a record has the time {time}; give seconds since 1970")
-    if not DIGITS_OF_DATES[0] <= time <= DIGITS_OF_DATES[1]:
+    if not DIGITS_OF_DATES[0] <= time <= DIGITS_OF_DATES[1] or time % 1.0:
         return time
-    return datetime.fromtimestamp(time, UTC).isoformat()  # as a number it would be read as a date
+    return datetime.fromtimestamp(time, UTC).isoformat()  # as a whole number it would be read as a date
