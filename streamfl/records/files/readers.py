@@ -139,7 +139,7 @@ def _with_time_features(request: Request, table: Table) -> Table:
     made = TimeFeatures(request.time_features, table.time or request.time or "", table.notation)
     if not len(table.times):
         raise request.refusal("its records have no times", "leave --time-features out")
-    features, X = made.joined_to(table.features, table.X, made.of(table.times))
+    features, X = made.added_to(table.features, table.X, table.times)
     return replace(table, features=features, X=X, time_features=made)
 
 

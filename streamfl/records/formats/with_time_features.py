@@ -25,7 +25,7 @@ class WithTimeFeatures:
         """Return the records of consecutive messages."""
         found = self.form.decode(offsets, values)
         times = found.times if len(found.times) else np.full(len(found.positions), np.nan)
-        names, X = self.features.joined_to(found.features, found.X, self.features.of(times))
+        names, X = self.features.added_to(found.features, found.X, times)
         return replace(found, features=names, X=X)
 
     def count(self, value: bytes | None) -> int:
