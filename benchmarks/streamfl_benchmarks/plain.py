@@ -10,7 +10,7 @@ from streamfl.arrays import FloatArray
 from streamfl.runtime.clock import stopwatch
 from streamfl_benchmarks.findings import Found
 from streamfl_benchmarks.meter import Meter
-from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, Peer
+from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, Peer, scores
 from streamfl_benchmarks.peers.registry import PeerSpec, Stream
 from streamfl_benchmarks.records import Drawn, with_intercept
 from streamfl_benchmarks.run import PENALTY, Finished, finished
@@ -55,9 +55,9 @@ class _Variant:
         """Predict a round with the peer's model, let it learn, and predict the same round again."""
         began = stopwatch()
         losses = [self._predict(t, name, own) for name, own in zip(self.meter.names, clients, strict=True)]
-        scores = np.concatenate(losses)
-        self.meter.add_losses(t, scores)
-        cause = self.peer.learn(t, clients, float(scores.mean()))
+        scored = np.concatenate(losses)
+        self.meter.add_losses(t, scored)
+        cause = self.peer.learn(t, clients, float(scored.mean()))
         if cause is not None:
             self.restarts.append(Found(round=t, cause=cause))
         for name, own in zip(self.meter.names, clients, strict=True):
@@ -69,4 +69,4 @@ class _Variant:
         outputs = self.peer.outputs(own.Z)
         right = int((SOFTMAX.predict(outputs) == own.y).sum())
         self.meter.add(name, t, records=len(own.y), served=right, at_start=right)
-        return SOFTMAX.scores(SOFTMAX.losses(outputs, own.y), outputs.shape[1])
+        return scores(outputs, own)

@@ -146,7 +146,7 @@ class Restarting:
         """Learn round t, with a new peer if the rule restarts."""
         if not records(clients):
             return None
-        by_client = [float(scores(self.peer, client).mean()) for client in clients if len(client.y)]
+        by_client = [float(scores(self.outputs(client.Z), client).mean()) for client in clients if len(client.y)]
         cause = self.rule.cause(t, Seen(loss, records(clients), np.array(by_client)))
         if cause is not None:
             self.peer = self.make()
