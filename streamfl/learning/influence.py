@@ -270,9 +270,14 @@ def outliers(losses: Mapping[str, FloatArray]) -> frozenset[str]:
 def _rank_reversed(relative: FloatArray) -> BoolArray:
     """Return which clients rank models the other way round than the middle one, by losses less their mean.
 
-    >>> _rank_reversed(np.array([[0.1, -0.1], [0.11, -0.11], [0.09, -0.09], [0.1, -0.1], [-0.1, 0.1]]))
-    array([False, False, False, False,  True])
+    The ranking of two models is how far they lie apart, which is a column: that is judged already.
+
+    >>> a, b = np.array([0.1, 0.0, -0.1]), np.array([0.11, -0.01, -0.1])
+    >>> _rank_reversed(np.array([a, b, a, b, -a])), _rank_reversed(np.array([a[:2], b[:2], a[:2], b[:2], -a[:2]]))
+    (array([False, False, False, False,  True]), array([False, False, False, False, False]))
     """
+    if relative.shape[1] <= 2:
+        return np.zeros(len(relative), np.bool_)
     middle = np.median(relative, axis=0)
     along: FloatArray = relative @ middle / max(float(np.linalg.norm(middle)), LEAST_SPREAD)
     spread, usual = float(_spread(along)), float(np.median(along))
