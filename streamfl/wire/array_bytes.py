@@ -160,7 +160,7 @@ def _whole(x: FloatArray, m: IntArray, form: int) -> tuple[int, tuple[IntArray, 
 
 
 def _groups(shape: tuple[int, ...]) -> int:
-    """Return how many kinds of rows come in turn in what an array is written as."""
+    """Return the number of kinds of rows that alternate in the table of an array."""
     return shape[-2] if len(shape) > 2 else 1
 
 

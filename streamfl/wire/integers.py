@@ -78,7 +78,7 @@ def coded(m: IntArray, groups: int) -> bytes:
     m
         Shape (rows, columns); each less than 2^31 in size.
     groups
-        So many kinds of rows come in turn, of which the reader knows, too.
+        The number of kinds of rows, which alternate; the reader must know it too.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def coded(m: IntArray, groups: int) -> bytes:
 
 
 def _standing(m: IntArray) -> IntArray:
-    """Return one row as one column: neighbours tell more than places."""
+    """Return a single row as a column: a number is predicted from the one above it."""
     return m.T if len(m) == 1 else m
 
 

@@ -168,7 +168,7 @@ def coded(m: IntArray, groups: int, counts: IntArray, coder: IntArray, data: npt
     m
         Shape (rows, columns), each number less than 2^32 in size.
     groups
-        So many kinds of rows come in turn; rows of one kind are alike.
+        The number of kinds of rows, which alternate; rows of one kind resemble each other.
     counts, coder, data
         Those of a writer or a reader.
     """
