@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, RealArray
 from streamfl.errors import PeerError, UsageError
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.online.native.mixture_state import MOST_COUNTED, MixtureState
@@ -315,5 +315,5 @@ def _is_sound_native(models: NativeState) -> bool:
     )
 
 
-def _are_finite(*parts: FloatArray) -> bool:
+def _are_finite(*parts: RealArray) -> bool:
     return all(bool(np.isfinite(part).all()) for part in parts)
