@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from streamfl.bounds import LONGEST, MOST, SHORTEST
+from streamfl.cli.arguments import SAVED, WRITTEN, among_clients, seeded
 from streamfl.cli.names import NamingCommand
 from streamfl.cli.reading import OF_SETTINGS, reading, reads_a_table, reads_times, rejects_records
 from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
@@ -61,7 +62,7 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
     path = click.option(
         "--settings",
         "path",
-        type=click.Path(path_type=Path),
+        type=WRITTEN,
         required=True,
         metavar="F",
         help="The federation's TOML file; start from deploy/federation.toml.",
@@ -113,7 +114,7 @@ def _stopped() -> AbstractContextManager["Stop"]:
 @click.option("--until-end", is_flag=True, help="End when all clients have left. For recorded streams.")
 @click.option(
     "--model-out",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     metavar="F",
     help="Write the model that all clients share to F, every minute and at the end (safetensors).",
 )
@@ -123,15 +124,13 @@ def _stopped() -> AbstractContextManager["Stop"]:
     help="Wait as long as another coordinator is alive, and take over when it falls silent. If another one takes "
     "over later, wait again.",
 )
-def coordinator(
-    path: Path, assignments: tuple[str, ...], *, until_end: bool, model_out: Path | None, standby: bool
-) -> None:
+def coordinator(path: Path, assignments: tuple[str, ...], **options: Any) -> None:
     """Run the coordinator of a federation. When started again, it continues where it stopped."""
     from streamfl.live.coordinator import serve_coordinator  # noqa: PLC0415
 
     settings, connector = _connected(path, assignments, "coordinator")
     with _stopped() as stop:
-        serve_coordinator(settings, connector, stop, until_end=until_end, model_out=model_out, standby=standby)
+        serve_coordinator(settings, connector, stop, **options)
 
 
 @click.command()
@@ -144,13 +143,11 @@ def coordinator(
 )
 @click.option(
     "--own-models-out",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     metavar="DIR",
     help="Write for each client a model file with what it alone knows to DIR, every minute and at the end.",
 )
-def client(
-    path: Path, assignments: tuple[str, ...], host: str | None, *, until_end: bool, own_models_out: Path | None
-) -> None:
+def client(path: Path, assignments: tuple[str, ...], host: str | None, **options: Any) -> None:
     """Run clients: read their records, learn, and send updates.
 
     If you start several such processes, they share the clients.
@@ -159,7 +156,7 @@ def client(
 
     settings, connector = _connected(path, (*assignments, *([f"client.host={host}"] if host else [])), "client")
     with _stopped() as stop:
-        serve_clients(settings, connector, stop, until_end=until_end, own_models_out=own_models_out)
+        serve_clients(settings, connector, stop, **options)
 
 
 @click.command()
@@ -167,7 +164,7 @@ def client(
 @click.option(
     "--settings",
     "path",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     metavar="F",
     help="The federation's TOML file.",
 )
@@ -178,14 +175,14 @@ def client(
 @_host_names
 @click.option(
     "--model",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=SAVED,
     metavar="F",
     help="Answer over HTTP with this saved model, without a federation. Replaces --settings. The file is read again "
     "when it changes.",
 )
 @click.option(
     "--candidate",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=SAVED,
     metavar="F",
     help="Let this saved model predict the same requests over HTTP, and count how often both agree; its version is "
     "candidate.",
@@ -237,8 +234,8 @@ def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mappin
 
 
 @click.command()
-@click.argument("candidate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("candidate", type=SAVED)
+@click.argument("model", type=SAVED)
 def promote(candidate: Path, model: Path) -> None:
     """Move the saved model CANDIDATE to the place of MODEL, if it can answer the same requests.
 
@@ -372,11 +369,7 @@ def acls(
 @click.command(cls=NamingCommand)
 @click.argument("file")
 @_service
-@click.option(
-    "--clients",
-    type=click.IntRange(1, MOST),
-    help="Number of clients. Default: 10, or the number of values with --split column:NAME.",
-)
+@among_clients
 @click.option(
     "--split",
     default="round-robin",
@@ -402,7 +395,7 @@ def acls(
     metavar="N",
     help="Write each label N records of its client later, to the topics of [labels].",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws.")
+@seeded
 @click.option("--label", metavar="COL", help="The label column. Default: as in replay.")
 @reads_a_table
 @reads_times
@@ -437,9 +430,7 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
 
 
 @click.command(name="compile")
-@click.option(
-    "--to", type=click.Path(path_type=Path), metavar="DIR", help="Also copy the machine code to this folder."
-)
+@click.option("--to", type=WRITTEN, metavar="DIR", help="Also copy the machine code to this folder.")
 def compile_(to: Path | None) -> None:
     """Compile the code that learns record by record now, so that no process has to wait for it later.
 
@@ -541,7 +532,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     default="federation.toml",
     show_default=True,
     metavar="F",
@@ -618,9 +609,7 @@ def list_members(path: Path, assignments: tuple[str, ...]) -> None:
     show(connector.state(), names, terminal())
 
 
-_key = click.option(
-    "--key", type=click.Path(path_type=Path), metavar="F", help="The file with the operator's private key."
-)
+_key = click.option("--key", type=WRITTEN, metavar="F", help="The file with the operator's private key.")
 
 
 def _directing(action: "Action", summary: str) -> click.Command:
@@ -689,9 +678,7 @@ _ordering("reset", "Let client NAME move to a host with another key. The next ho
 
 
 @members.command(name="key")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="F", help="The file to write the private key to."
-)
+@click.option("--out", type=WRITTEN, required=True, metavar="F", help="The file to write the private key to.")
 def make_key_(out: Path) -> None:
     """Make a private key, and print its public key as a line for members.toml."""
     from streamfl.wire.signing import make_key  # noqa: PLC0415

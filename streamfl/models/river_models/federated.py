@@ -52,9 +52,9 @@ class FederatedRiverModel:
         """Check that it can be federated, and for this task."""
         kind = federable(self.model)
         if kind.task == "transformation":
-            raise UsageError(f"{self.name} predicts nothing: end it in a classifier or a regressor")
+            raise UsageError(f"{self.name} predicts nothing; add a classifier or a regressor at its end")
         if kind.task != self.task:
-            raise UsageError(f"{self.name} is for {kind.task}, and this is {self.task}: take another model")
+            raise UsageError(f"{self.name} is for {kind.task}, but the task is {self.task}; take another model")
         object.__setattr__(self, "_kind", kind)
 
     @property

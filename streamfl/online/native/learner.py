@@ -298,7 +298,7 @@ class NativeLearner:
         self._rename_own()
 
     def remember_own(self, state: OwnState | None) -> None:
-        """Take over the own model of a saved learner; None: it had none, and begins anew.
+        """Take over the own model of a saved learner; None: it had none, and begins again.
 
         Raises
         ------
@@ -389,7 +389,7 @@ class NativeLearner:
         return targets.clip(*believed(known))
 
     def without_last(self) -> LastAnswer | None:
-        """Return the experts on the last answer, and go on without them: labels come late, see `LateLabelExperts`."""
+        """Return the experts on the last answer, and drop them: labels come late, see `LateLabelExperts`."""
         last, self.last = self.last, None
         self._table.changes.arguments, self._last_prediction = None, None
         return last

@@ -67,7 +67,7 @@ SCALES = (1e-100, 10.0 * LARGEST_TARGET)
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """An update, and what the coordinator knows when it checks it: what a check sees, and cannot change."""
+    """An update, and what the coordinator knows about its sender: a check reads this and cannot change it."""
 
     update: Update  # a member's update
     member: Member  # its account

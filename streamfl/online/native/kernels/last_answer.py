@@ -25,7 +25,7 @@ from streamfl.protocol.native.settings import FOLLOWING, NONE
 # answer".
 KEPT = 0.99
 
-# The votes of what all clients have had follow a label, beside the client's own counts; and, in that, the votes that
+# The votes of what all clients have had follow a label, next to the client's own counts; and, in that, the votes that
 # are spread over all labels, whatever has followed. docs/choices.md, "The last answer".
 VOTES, SPREAD = 5.0, 1.0
 

@@ -60,7 +60,7 @@ class Learning(NamedTuple):
 
     `measured` is the record's features as distances to others are measured: on the client's own scale, if it has a
     model of its own. `agreed` is the mixture of the experts that all clients share, the models and `rounds`.
-    `mixing`, which serves, has the client's own experts beside them. `believed` are the least and the largest target
+    `mixing`, which serves, has the client's own experts next to them. `believed` are the least and the largest target
     that are believed by those of all clients, shape (2,).
     """
 
@@ -234,7 +234,7 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
         forget_first_targets(learning.own, mixing.targets.first)
     if len(learning.last.predictions.by_expert):
         correct_last_target(learning.last, mixing.targets.first[FIRST - 1, 0])
-    if seen == FIRST:  # otherwise other clients have trained the models, too
+    if seen == FIRST:  # otherwise other clients have also trained the models
         models.centre[0] = mean_target(mixing.targets)
         clear(models.weights)
         for row in range(touched.counted[0].rows):

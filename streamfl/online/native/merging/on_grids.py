@@ -1,4 +1,4 @@
-"""The way over a wire: numbers go on grids, and one client's influence on what is agreed is that of its records."""
+"""The way over a wire: numbers are rounded to grids, and a client's influence is that of its records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -119,7 +119,7 @@ def rounded_second(second: FloatArray, steps: Steps) -> FloatArray:
 
 
 def most_steps(records: int, coarser: int = 0) -> float:
-    """Return the largest number of steps that is sent of so many records: large numbers can be added, too.
+    """Return the largest number of steps that is sent of so many records: large numbers can also be added.
 
     >>> most_steps(100), most_steps(100, coarser=4)
     (175921860.44416, 10995116.27776)

@@ -23,7 +23,7 @@ class OwnModel:
     """The model that a client learns of its records alone, standardised by their own moments.
 
     Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, ferns
-    with a table of their own and half a linear part; without ferns, a linear model beside the mean.
+    with a table of their own and half a linear part; without ferns, a linear model next to the mean.
 
     Examples
     --------

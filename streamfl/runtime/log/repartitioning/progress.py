@@ -1,4 +1,4 @@
-"""How far a partition is done, as it is told beside a committed offset."""
+"""How far a partition is done, as the metadata of a committed offset says it."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ class PartitionProgress:
     """
 
     offset: int  # all before it is done
-    # All before `upto` is done, too, but for the offsets `held`.
+    # All before `upto` is also done, but for the offsets `held`.
     upto: int
     held: tuple[int, ...] = ()
 
     @property
     def told(self) -> str:
-        """Return what is told beside the offset."""
+        """Return the metadata of the offset."""
         held = ",".join(str(one - self.offset) for one in self.held)
         return f"{self.upto - self.offset}:{held}" if held else ""
 
