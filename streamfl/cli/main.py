@@ -17,8 +17,8 @@ import click
 from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, MOST_DELAY, SHORTEST
 from streamfl.cli.arguments import SAVED, WRITTEN, among_clients, seeded
-from streamfl.cli.live import COMMANDS
-from streamfl.cli.names import REGISTRIES, NamingCommand, registry
+from streamfl.cli.live import live
+from streamfl.cli.names import NamingCommand
 from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records, takes_time_features
 from streamfl.errors import StreamflError, UsageError
 from streamfl.printable import printable
@@ -44,24 +44,10 @@ def cli() -> None:
     """Federated learning on streams that drift."""
 
 
-for _command in COMMANDS:
+for _command in live.commands.values():
     cli.add_command(_command)
 if find_spec("streamfl_benchmarks") is not None:  # only a checkout has benchmarks, not an installed package
     cli.add_command(import_module("streamfl_benchmarks.commands").bench)
-
-
-def _named(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """Return a callback that refuses a name that is not registered; the default is not looked up, to save time."""
-
-    def check(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-        if name is not None and name != parameter.default:
-            try:
-                registry(REGISTRIES[f"{{{what}s}}"]).find(name)
-            except UsageError as error:
-                raise click.BadParameter(str(error)) from error
-        return name
-
-    return check
 
 
 def _outputs(command: Any) -> Any:
@@ -91,7 +77,6 @@ def _outputs(command: Any) -> Any:
             metavar="NAME",
             default="adaptive",
             show_default=True,
-            callback=_named("profile"),
             help="How drift is handled: {profiles}.",
         ),
         click.option(
@@ -206,7 +191,6 @@ def demo(**options: Any) -> None:
     metavar="NAME",
     default="mean",
     show_default=True,
-    callback=_named("aggregation"),
     help="How the coordinator combines the model changes that clients send each round: {aggregations}. Every choice "
     "except mean tolerates a minority of malicious clients, but costs some accuracy if all clients are honest.",
 )
@@ -274,13 +258,11 @@ def demo(**options: Any) -> None:
     metavar="NAME",
     default="fedavg",
     show_default=True,
-    callback=_named("algorithm"),
     help="The base algorithm that clients run in a round: {algorithms}.",
 )
 @click.option(
     "--mirror",
     metavar="NAME",
-    callback=_named("mirror"),
     help="fedomd: the mirror map: {mirrors}. Default: p-norm. With euclidean it is fedavg.",
 )
 @click.option(
@@ -361,10 +343,10 @@ def run_named(source: "str | DataFrame", options: dict[str, Any], console: "Cons
     from streamfl.cli.replay import run_replay  # noqa: PLC0415
     from streamfl.run.dealing.imposed_drift import parse  # noqa: PLC0415
 
-    injection = parse(options["inject"]) if options["inject"] else None
+    injection, settings = parse(options["inject"]) if options["inject"] else None, _settings(options)
     return run_replay(
         table_named(source, options, console),
-        settings=_settings(options),
+        settings=settings,
         injection=injection,
         outputs=_named_outputs(options),
         console=console,
