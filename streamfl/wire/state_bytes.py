@@ -76,7 +76,7 @@ def names_now(plain: Any) -> Any:
 def _profile_now(profile: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a profile with the names that they have now."""
     if isinstance(branches := profile.get("branches"), list):
-        return {**profile, "branches": [_renamed(branch, "played", "served") for branch in branches]}
+        profile = {**profile, "branches": [_renamed(branch, "played", "served") for branch in branches]}
     block = _renamed(profile.get("block"), "played", "served")
     if isinstance(block, dict) and isinstance(begun := block.get("instances"), dict):
         block = {**block, "instances": {at: _renamed(one, "played", "served") for at, one in begun.items()}}

@@ -375,7 +375,7 @@ class Session:
             if one.partition >= 0:
                 self._send(one)
         offsets = {
-            TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.told}", -1)
+            TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.metadata}", -1)
             for place, done in self._repartitioning.progress.items()
         }
         self._producer.send_offsets_to_transaction(offsets, self._topics.repartition_group)

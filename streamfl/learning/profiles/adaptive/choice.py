@@ -68,8 +68,8 @@ class Choice:
     fitting: LiveModel | None = None
     permutation: tuple[int, ...] = ()  # the permutation of labels that gives the relabelled candidate
 
-    # A permutation that surely improves the model from before the alarm, whatever is chosen. Models that learn
-    # between rounds take it over: they know the same concept, and have no older state to recall.
+    # A permutation that surely improves the model from before the alarm, whatever is chosen. Online
+    # models take it over: they know the same concept, and have no older state to recall.
     renames: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

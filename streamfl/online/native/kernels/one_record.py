@@ -32,7 +32,7 @@ from streamfl.online.native.kernels.own import (
     largest_believed,
     least_believed,
     own_learns,
-    own_says,
+    own_predicts,
     own_sees,
 )
 from streamfl.online.native.kernels.scaling import (
@@ -127,9 +127,9 @@ def mix(learning: Learning, centre: float, is_next: bool) -> None:
     else:
         mix_labels(learning.mixing, learning.predictions)
     if len(own.weights):
-        own_says(own, learning.tests, mixed, centre, learning.targets)
+        own_predicts(own, learning.tests, mixed, centre, learning.targets)
     if len(learning.last.predictions.by_expert):
-        mix_last_answer(learning.last, mixed, own.told, centre, learning.targets, is_next, least, largest)
+        mix_last_answer(learning.last, mixed, own.given, centre, learning.targets, is_next, least, largest)
 
 
 @inner

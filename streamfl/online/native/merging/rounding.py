@@ -65,12 +65,12 @@ def rounded(
     return whole + 0.0  # no negative zeros
 
 
-def told(change: FloatArray, kept_back: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+def split_change(change: FloatArray, kept_back: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what is published of a change, and what is kept back for the next one.
 
     Examples
     --------
-    >>> told(np.array([[[1.3]]]), np.array([[[0.4]]]), np.array([[1.0]]))
+    >>> split_change(np.array([[[1.3]]]), np.array([[[0.4]]]), np.array([[1.0]]))
     (array([[[2.]]]), array([[[-0.3125]]]))
     """
     whole = change + kept_back
