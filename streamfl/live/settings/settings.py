@@ -286,9 +286,9 @@ class Labels(_Table):
     key: str = Field("id", min_length=1, max_length=256)
     """The field by which a label finds its record: it is in both, and holds a text or a whole number."""
     window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
-    """How many later records of its client a record waits for its label; it is given up when a label of a record even
-    later than these comes; with `clients = "message-key"` or `"field"` records of all clients in its partition of
-    `NAME.client-records` count."""
+    """A record waits for its label while this many later records of its client come, and is given up when the label
+    of a still later record comes; with `clients = "message-key"` or `"field"` the records of all clients in its
+    partition of `NAME.client-records` count."""
 
     @property
     def an_example(self) -> str:

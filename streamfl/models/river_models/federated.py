@@ -152,7 +152,7 @@ class FederatedRiverPass:
         return np.array([self._probabilities(x) for x in _dicts(batch)]).reshape(len(batch), len(self._codes))
 
     def learnt(self) -> ExternalLearnt:
-        """Return its state; without one if its numbers cannot be merged, as after a step that was too long."""
+        """Return its state, or none if its numbers cannot be merged, as after a step that was too long."""
         state = self._exported() if self._unlearnt < self.records else None
         return ExternalLearnt(state, self.records, self.records if state is None else self._unlearnt)
 

@@ -1,4 +1,4 @@
-"""What `streamfl init` sees in topics of records, and in one of labels that come later and name a record's id."""
+"""What `streamfl init` sees in topics of records, and in a topic of later labels, each with its record's id."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
