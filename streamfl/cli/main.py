@@ -461,9 +461,9 @@ OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
 LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "mu", "l2", "local_batch", "gamma")
-REPLAY = ("min_records", "seed", "label_delay", "aggregation", "scaling", "interval")
 PRIVACY = ("secure_aggregation", "noise", "radius", "delta")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
+REPLAY = ("min_records", "seed", "label_delay", "aggregation", "scaling", "interval")
 
 
 def _check_profile(profile: str) -> None:

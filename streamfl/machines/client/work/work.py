@@ -63,7 +63,7 @@ class Work:
         truth = in_original_units(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
         if self._knows_nothing(opened, records):
-            result.at_start = result.served = _coded(repeated, records)
+            result.at_start = result.served = _told(repeated, records)
         result.served = models.served(records, result.served)
         result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
         kept, sample = part.sample()
@@ -101,7 +101,7 @@ class Work:
         truth = in_original_units(records.y, records)
         repeated = self.earlier.no_change.predictions(truth, records.labels)
         unknown = self._knows_nothing(opened, records)
-        at_start = _coded(repeated, records) if unknown else models.by_rounds(opened, records)
+        at_start = _told(repeated, records) if unknown else models.by_rounds(opened, records)
         served = models.served(records, at_start)
         n = sum(len(batch) for batch in batches if batch.answered_early)
         told = Predicted(
@@ -173,6 +173,6 @@ class Work:
         )
 
 
-def _coded(repeated: FloatArray, records: RoundRecords) -> FloatArray:
+def _told(repeated: FloatArray, records: RoundRecords) -> FloatArray:
     """Return the predictions of NoChange, coded like the records."""
     return repeated if records.labels else encode(repeated, (), records)
