@@ -61,7 +61,7 @@ class Run:
         return render(self.result, drifts=self.imposed, title=f"streamfl: {self.result.source}")
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw accuracy or error by round, beside NoChange, with a line at each restart; needs matplotlib.
+        """Draw accuracy or error by round, next to NoChange, with a line at each restart; needs matplotlib.
 
         Parameters
         ----------

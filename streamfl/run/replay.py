@@ -72,7 +72,7 @@ class ReplaySettings:
     """How a recorded stream is replayed."""
 
     round_size: int = 100  # records per client and round
-    # The fewest good records that a client sends an update about; fewer left at the end stay pending.
+    # Minimum number of good records in an update; fewer that are left at the end stay pending.
     min_records: int = 10
     seed: int = 0  # seed of all random draws
     # How the federation learns, and how it handles drift; both as they hold with each other.

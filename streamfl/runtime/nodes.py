@@ -181,9 +181,9 @@ class ClientNode:
 
 
 def not_overtaken(messages: Sequence[FromCoordinator]) -> list[FromCoordinator]:
-    """Return messages without questions for seeds that have come too late: their entry is closed.
+    """Return messages, but no question for seeds that came too late, because its entry is closed.
 
-    A host that was suspended reads both together. Its answer would help nobody.
+    A host that was suspended reads both at once. Its answer would help nobody.
     """
     closed = max((message.entry for message in messages if isinstance(message, RoundClosed)), default=0)
     return [message for message in messages if not isinstance(message, Unmask) or message.entry > closed]

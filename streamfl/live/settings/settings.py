@@ -45,7 +45,7 @@ from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_
 from streamfl.records.values.cells import quoted
 from streamfl.records.values.missing import Missing
 from streamfl.run.renamed import settings_now
-from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings, known_to
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import ClientBy, LabelTopics, Placement, RecordFormat, Unlabelled
@@ -177,15 +177,11 @@ class RoundSettings(_Table):
     expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
     """After this many rounds without an update of a client, rounds close without waiting for it, until it sends
     one."""
-    aggregation: str = Field("mean", json_schema_extra={"enum": list(AGGREGATORS.own), "registered": True})
+    aggregation: Annotated[str, known_to(AGGREGATORS.find)] = Field(
+        "mean", json_schema_extra={"enum": list(AGGREGATORS.own), "registered": True}
+    )
     """How the coordinator combines the model changes that clients send: every choice except `mean` tolerates a
     minority of malicious clients, but costs some accuracy if all are honest."""
-
-    @field_validator("aggregation")
-    @classmethod
-    def _aggregation_exists(cls, name: str) -> str:
-        AGGREGATORS.find(name)
-        return name
 
     @model_validator(mode="after")
     def _quorum_is_possible(self) -> Self:
@@ -216,7 +212,9 @@ class Records(_Table):
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
     """The number of partitions that each topic must have; with `clients = "message-key"` or `"field"` any number
     will do, and only `produce` takes this one."""
-    format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
+    format: Annotated[str, known_to(RECORD_FORMATS.find)] = Field(
+        "json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True}
+    )
     """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file; `confluent`:
     one record per message in Avro, JSON Schema or Protobuf, by its schema in a registry (extra `registry`)."""
     registry: str = Field("", json_schema_extra={"decides": False})
@@ -248,12 +246,6 @@ class Records(_Table):
     def _missing_values_are_some(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         Missing.of(values)
         return values
-
-    @field_validator("format")
-    @classmethod
-    def _format_exists(cls, name: str) -> str:
-        RECORD_FORMATS.find(name)
-        return name
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -294,9 +286,9 @@ class Labels(_Table):
     key: str = Field("id", min_length=1, max_length=256)
     """The field by which a label finds its record: it is in both, and holds a text or a whole number."""
     window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
-    """How many later records of its client a record waits for its label; it is given up when a label of a record even
-    later than these comes; with `clients = "message-key"` or `"field"` records of all clients in its partition of
-    `NAME.client-records` count."""
+    """A record waits for its label while this many later records of its client come, and is given up when the label
+    of a still later record comes; with `clients = "message-key"` or `"field"` the records of all clients in its
+    partition of `NAME.client-records` count."""
 
     @property
     def an_example(self) -> str:

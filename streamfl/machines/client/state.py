@@ -175,7 +175,7 @@ class ClientState:
     def serving(self) -> Serving | None:
         """Return the model of rounds with which the client predicts now; None in the first round.
 
-        Its online models go on from the same round.
+        Its online models continue from the same round.
         """
         self._models.begin_round(self._ledger.open_round)
         return self._models.serving(self._ledger.opened)
