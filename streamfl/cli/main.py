@@ -17,7 +17,7 @@ from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, MOST_DELAY, SHORTEST
 from streamfl.cli.live import COMMANDS
 from streamfl.cli.names import REGISTRIES, NamingCommand, registry
-from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records, takes_time_features
+from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records, takes_past, takes_time_features
 from streamfl.errors import StreamflError, UsageError
 from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
@@ -148,6 +148,7 @@ def demo(**options: Any) -> None:
 @reads_a_table
 @reads_times
 @takes_time_features
+@takes_past
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),

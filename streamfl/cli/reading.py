@@ -17,6 +17,13 @@ def _listed(context: click.Context, option: click.Parameter, text: str) -> tuple
     return tuple(part for part in text.split(",") if part)
 
 
+def _numbers(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, _listed(context, option, text)))
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: give whole numbers, such as 1,24") from None
+
+
 def _character(context: click.Context, option: click.Parameter, name: str) -> str:
     return SEPARATORS.get(name, name)
 
@@ -76,6 +83,24 @@ _time_features = click.option(
     help="What the times of --time become: hour, weekday, season. Each is an angle, by the clocks of --timezone, and "
     "becomes two features, its sine and its cosine.",
 )
+_past = (
+    click.option(
+        "--lags",
+        metavar="N,...",
+        default="",
+        callback=_numbers,
+        help="Add what each number x was so many records of the same client before: 1,24 adds x[-1] and x[-24]. The "
+        "clients are those of --split column:NAME; without it, all records are one series.",
+    ),
+    click.option(
+        "--window",
+        metavar="N",
+        type=int,
+        default=0,
+        help="10 adds, for each number x, mean10(x), its mean over the last 10 records of the client, this one "
+        "included, and rate10(x), its change per record since 10 records before. Default: none.",
+    ),
+)
 _on_bad_record = click.option(
     "--on-bad-record",
     type=click.Choice(["reject", "stop"]),
@@ -105,6 +130,13 @@ def takes_time_features(command: Any) -> Any:
     return _time_features(command)
 
 
+def takes_past(command: Any) -> Any:
+    """Add the options that make features of the records before."""
+    for option in reversed(_past):
+        command = option(command)
+    return command
+
+
 def rejects_records(command: Any) -> Any:
     """Add the option that says what to do with bad records."""
     return _on_bad_record(command)
@@ -125,7 +157,7 @@ def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyT
 
     given = {**usual, **{name: value for name, value in options.items() if value}}
     written = ("separator", "missing_values", "decimal", "encoding")
-    direct = ("label", "drop", "time", "time_features", "task", "on_bad_record", *written)
+    direct = ("label", "drop", "time", "time_features", "lags", "window", "task", "on_bad_record", *written)
     return {
         **{name: given[name] for name in direct if name in given},
         "notation": Notation(given.get("timezone", PLAIN.zone), given.get("date_order")),

@@ -23,9 +23,10 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.columns import NumberColumn, decimals
 from streamfl.records.files.readers import STDIN, blocks
+from streamfl.records.past_features import PastOfClients
 from streamfl.records.request import Request
 from streamfl.records.unusable_cells import UnusableCells
-from streamfl.records.values.cells import CellRules, Cells, listed, numbers, words
+from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, numbers, words
 from streamfl.records.values.missing import Missing as MissingValues
 from streamfl.records.values.numerals import Decimal
 from streamfl.run.evaluation.errors import Errors
@@ -188,6 +189,7 @@ class _Run:
     rejected: int = 0
     first: list[Rejection] = field(default_factory=list)
     _columns: set[str] = field(default_factory=set)
+    _past: PastOfClients | None = None
     _warned: bool = False
     _unusable: UnusableCells = field(init=False)
     _decimals: dict[str, Decimal | None] = field(default_factory=dict)
@@ -223,11 +225,14 @@ class _Run:
             self._reject(block, unusable | odd)
             good = np.array([i for i in range(len(block.places)) if i not in unusable], np.intp)
             whole = len(good) == len(block.places)
+            X = X if whole else X[good]
+            if self._past is not None:
+                features, X = self._past.extended(self._clients(columns, good), features, X)
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
-            by_branch = self.model.rows_by_branch(columns, len(X), self.asked.client)
+            by_branch = self.model.rows_by_branch(columns, len(block.places), self.asked.client)
             if not whole:
                 by_branch = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in by_branch.items()}
-            yield _Part(block.places[good], truth, features, X if whole else X[good], by_branch)
+            yield _Part(block.places[good], truth, features, X, by_branch)
 
     def _encoded(
         self, block: RowBlock, columns: Mapping[str, Cells]
@@ -250,11 +255,37 @@ class _Run:
         changes = request.missing_values or self.model.missing_values
         return CellRules(MissingValues.of(changes), request.decimal)
 
+    def _clients(self, columns: Mapping[str, Cells], rows: IntArray) -> list[str]:
+        """Return whose records are, for what is made of those before: of one client, if nothing says."""
+        column = self.model.client_column
+        if self.asked.client is not None or column not in columns:
+            return [""] * len(rows)
+        names = words(columns[column], NAMES)
+        return [names[i].removeprefix(f"{column}=") for i in rows.tolist()]
+
+    def _begin_past(self, columns: Mapping[str, Cells]) -> None:
+        """Begin to make the features of records before, unless the file has them."""
+        past, encoding = self.model.past, self.model.encoding
+        if past is None or {*columns} & {*past.names(encoding.features)}:
+            return
+        self._past = PastOfClients(past)
+        column = self.model.client_column
+        if column and column not in columns and self.asked.client is None:
+            what = f"there is no column {column!r}, which would name their clients"
+            self._say(f"{what}: all records count as those of one client, one after another", "yellow")
+
+    def _with_past(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return columns with those features of the model that are made of records before."""
+        made = () if self._past is None else {*self._past.past.names(columns)}
+        return (*columns, *(name for name in self.model.encoding.features if name in made))
+
     def _check_names(self, columns: Mapping[str, Cells]) -> None:
         """Check all names of the first block, and those that are new in later ones."""
+        if not self._columns:
+            self._begin_past(columns)
         new = [name for name in columns if name not in self._columns]
         if not self._columns:
-            lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
+            lacking = self.model.check_names(self._with_past(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
                 self._say(f"{lacking}; add --missing-columns mean if this is intended", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
