@@ -31,6 +31,8 @@ from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.formats.own import Deserialize, Features, OwnRecords
 from streamfl.records.formats.unframed import UnreadableError, as_json
 from streamfl.records.formats.with_time_features import timed
+from streamfl.records.past_features import REACH
+from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.cells import quoted
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
 from streamfl.run.model_file import ServedModel
@@ -123,9 +125,13 @@ class Federation:
         self._asked = self._reader(unlabelled=True)
         own = _by_client(self._settings)
         transport = MemoryTransport()
-        self._host = MemoryHost(transport, DoubtingOnce(self._reader(), Looks(own.field_map)))
+        self._host = MemoryHost(
+            transport, DoubtingOnce(self._reader(), Looks(own.field_map)), keep=0 if own.past is None else REACH
+        )
         self._stop = Stop()
-        self._node = HostNode(self._host, own.client_machine, self._stop, own.client.stop_within, until_end=False)
+        self._node = HostNode(
+            self._host, own.client_machine, self._stop, own.client.stop_within, until_end=False, past=own.past
+        )
         machine = Coordinator(own.coordinator_machine, own.first_state())
         self._coordinator = CoordinatorNode(machine, transport.coordinator(), self._observe)
         self._coordinator.start(self._clock.now())
@@ -163,6 +169,7 @@ class Federation:
     def predict(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
         """Return the label, or the target, that a client predicts for a record; for several, a list.
 
+        With `lags` or a `window`, the records follow those that the client has learnt, one after another.
         It is None before the federation has a model, and for a record that cannot be read. Nothing is learnt.
         """
         answers, labels = self._answers(client, list(_several(records)))
@@ -260,8 +267,10 @@ class Federation:
         n, node = len(found.positions), self._node.nodes.get(client) or next(iter(self._node.nodes.values()), None)
         if node is None or not n:
             return answers, ()
-        X, _ = without_infinity(found.X)
-        P, labels = node.machine.answer(Batch(Span("", 0, n), np.arange(n), found.features, X, np.zeros(n)))
+        features, (X, _) = found.features, without_infinity(found.X)
+        if isinstance(node.source, SourceWithPast):
+            features, X = node.source.next_of(f"{client}/0", features, X)
+        P, labels = node.machine.answer(Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n)))
         if P.shape[1]:
             for i, answer in zip(found.positions.tolist(), P, strict=True):
                 answers[i] = answer

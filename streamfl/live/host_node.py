@@ -25,6 +25,8 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
+from streamfl.records.past_features import PastFeatures
+from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.times import iso
 from streamfl.run.summary import late_labels
 from streamfl.runtime.nodes import ClientNode
@@ -118,6 +120,7 @@ class HostNode:
     # coordinator has ended, whatever its clients here have, or all clients of the federation have left for good and
     # none here has records: they would wait for ever.
     until_end: bool
+    past: PastFeatures | None = None  # which features are made of the records before; None: none are
     nonce: Callable[[], str] = nonce  # returns a random text, which tells a start of a client from every other
     turned: Callable[[], None] = unwatched  # called at each turn of the loop
     nodes: dict[str, ClientNode] = field(default_factory=dict)
@@ -164,7 +167,7 @@ class HostNode:
 
     def step(self, now: float) -> bool:
         """Step every client."""
-        self._follow(self.host.poll_clients(), now)
+        self._follow(self._sources(), now)
         heard = self._receive(now)
         self._begin_to_stop(now)
         busy = self._step_clients(now)
@@ -180,6 +183,17 @@ class HostNode:
         self.finished = self._is_over(now)
         self.turned()
         return busy or heard or self.finished
+
+    def _sources(self) -> Mapping[str, Source]:
+        """Read records, and return this host's clients with their sources."""
+        hosted, past = self.host.poll_clients(), self.past
+        if past is None:
+            return hosted
+        kept = {name: node.source for name, node in self.nodes.items() if isinstance(node.source, SourceWithPast)}
+        return {
+            name: kept[name] if name in kept and kept[name].source is source else SourceWithPast(source, past)
+            for name, source in hosted.items()
+        }
 
     def _receive(self, now: float) -> bool:
         """Take new messages; return whether there are any."""

@@ -253,6 +253,7 @@ class _OverHTTP:
             client_column=fields.client or "",
             missing_values=fields.missing_values,
             time_features=fields.made_of_times,
+            past=settings.past,
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
         if self.candidate is not None:

@@ -1,6 +1,7 @@
 """Lags, rolling means and rates: those of polars by client, the same in blocks, files, messages and predictions."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -92,6 +93,42 @@ def test_a_label_that_depends_on_the_last_values_is_learnt_from_them(tmp_path: P
     frame.drop("site").write_csv(path)
     ran = CliRunner().invoke(cli, ["predict", str(path), "--model", str(model)])
     assert "no column 'site', which would name their clients: all records count as those of one" in ran.stderr
+
+
+def test_an_embedded_federation_has_the_lags_of_the_file_and_predicts_the_next_records_of_a_client() -> None:
+    frame, past = plant(320).with_columns(at=pl.int_range(320) * 3600), {"lags": [1, 2], "window": 3}
+    rounds, fields = {"clock": "records", "size": 10}, {"label": "label", "time": "at", "time_features": ["hour"]}
+    tables = {
+        "federation": {"min_clients": 3},
+        "rounds": rounds,
+        "records": {"fields": {**fields, "drop": ["site"]}, **past},
+        "learning": {"features": "rounds"},
+    }
+    federation = streamfl.Federation(tables)
+    for row in frame[:300].iter_rows(named=True):
+        federation.learn(row["site"], row)
+    options = {"label": "label", "split": "column:site", "drop": ["site"], "time": "at", "time_features": ["hour"]}
+    table, model = streamfl.read(frame, **options, **past), federation.model()
+    assert (model.past, model.registry.features) == (table.past, table.features)
+    expected = np.array(model.predict(table.X[300:], table.features))
+    for site in ("east", "west", "north"):
+        asked = frame[300:].filter(pl.col("site") == site)
+        for _ in range(2):
+            assert federation.predict(site, asked) == expected[frame["site"][300:].to_numpy() == site].tolist()
+
+
+@pytest.mark.parametrize(
+    ("tables", "why"),
+    [
+        ({"records": {"lags": [1001]}}, "there is no lag of 1001 records; give numbers from 1 to 1000"),
+        ({"records": {"lags": [1], "clients": "message-key"}}, 'so not clients = "message-key"; write each client'),
+        ({"records": {"lags": [1], "format": "packed"}}, 'one record per message, which format = "packed" does not'),
+        ({"records": {"window": 9, "topics": ["a"]}, "labels": {"topic": "b"}}, "leave labels.topic out, or let the"),
+    ],
+)
+def test_a_live_federation_that_cannot_make_them_says_what_to_do(tables: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        streamfl.Federation(tables)
 
 
 def test_a_bad_record_is_a_position_of_its_client(tmp_path: Path) -> None:
