@@ -17,7 +17,15 @@ from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, MOST_DELAY, SHORTEST
 from streamfl.cli.live import COMMANDS
 from streamfl.cli.names import REGISTRIES, NamingCommand, registry
-from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records, takes_past, takes_time_features
+from streamfl.cli.reading import (
+    knows_how_times_are_written,
+    reading,
+    reads_a_table,
+    reads_times,
+    rejects_records,
+    takes_past,
+    takes_time_features,
+)
 from streamfl.errors import StreamflError, UsageError
 from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
@@ -421,6 +429,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     help="The column of labels or targets. Reports the accuracy next to that of the baseline NoChange.",
 )
 @reads_a_table
+@knows_how_times_are_written
 @click.option(
     "--missing-columns",
     type=click.Choice(["warn", "mean", "refuse"]),
@@ -464,6 +473,8 @@ def predict(file: str, **options: Any) -> None:
         missing=raises.get(options["missing_columns"], options["missing_columns"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
         client=options["client"],
+        timezone=options["timezone"],
+        date_order=options["date_order"],
     )
     run_predict(asked, _console())
 

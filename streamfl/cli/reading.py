@@ -57,22 +57,24 @@ _TABLE = (
         help="The decimal mark of numbers. Default: the one with which all numbers of a column can be read.",
     ),
 )
-_TIMES = (
-    click.option(
-        "--time",
-        metavar="COL[,COL]",
-        help="The column with the time of each record, or two, DAY,CLOCK: the day and the time of day. They are not "
-        "features. Records keep the order of the file.",
-    ),
+_time = click.option(
+    "--time",
+    metavar="COL[,COL]",
+    help="The column with the time of each record, or two, DAY,CLOCK: the day and the time of day. They are not "
+    "features. Records keep the order of the file.",
+)
+_WRITTEN = (
     click.option(
         "--timezone",
         metavar="ZONE",
-        help="The zone of times that name none, such as Europe/Berlin. Default: UTC.",
+        help="The zone of times that name none, such as Europe/Berlin. Default: UTC; for predict, that of the "
+        "training.",
     ),
     click.option(
         "--date-order",
         type=click.Choice(["dmy", "mdy", "ymd"]),
-        help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows.",
+        help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows; for "
+        "predict, that of the training.",
     ),
 )
 _time_features = click.option(
@@ -120,7 +122,12 @@ def reads_a_table(command: Any) -> Any:
 
 def reads_times(command: Any) -> Any:
     """Add the options that say where the times of records are, and how they are written."""
-    for option in reversed(_TIMES):
+    return _time(knows_how_times_are_written(command))
+
+
+def knows_how_times_are_written(command: Any) -> Any:
+    """Add the options that say how times are written."""
+    for option in reversed(_WRITTEN):
         command = option(command)
     return command
 

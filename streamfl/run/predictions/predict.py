@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import eq
 from pathlib import Path
-from typing import NamedTuple, Protocol, TextIO, TypeVar
+from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 
 import msgspec
 import numpy as np
@@ -28,7 +28,9 @@ from streamfl.records.request import Request
 from streamfl.records.unusable_cells import UnusableCells
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, numbers, words
 from streamfl.records.values.missing import Missing as MissingValues
+from streamfl.records.values.dates import Order
 from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import Notation
 from streamfl.run.evaluation.errors import Errors
 from streamfl.run.model_file import Missing, ServedModel, Unknown
 from streamfl.run.report.terminal import print_line, standard_output
@@ -57,6 +59,23 @@ class PredictRequest:
     unknown: Unknown = "raise"
     # The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
     client: str | None = None
+    # How times are written; None: as in training.
+    timezone: str | None = None
+    date_order: Order | None = None
+
+    def notation(self, model: ServedModel) -> Notation | None:
+        """Return how the times are written that become features of a model; None: as in training.
+
+        Raises
+        ------
+        UsageError
+            Something was said of them, and the model takes no times.
+        """
+        given = {"zone": self.timezone, "order": self.date_order}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if changes and model.time_features is None:
+            raise UsageError("the model takes no times; leave --timezone and --date-order out")
+        return replace(model.time_features.notation, **changes) if changes and model.time_features else None
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -145,9 +164,10 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
         raise UsageError(
             f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
         )
+    notation = asked.notation(model)
     asked = replace(asked, request=replace(asked.request, wanted=frozenset(model.encoding.times)))
     with blocks(asked.request) as opened, _written(asked, model) as to:
-        run = _Run(asked, model, opened, console)
+        run = _Run(asked, model, opened, console, notation)
         for records, decided, predictions, truth in run.predictions():
             for writer in to:
                 writer.write(records, decided, predictions, truth)
@@ -184,6 +204,7 @@ class _Run:
     model: ServedModel
     opened: Blocks
     console: Console
+    notation: Notation | None  # how times are written; None: as in training
     score: PredictionQuality = field(init=False)
     predicted: int = 0
     rejected: int = 0
@@ -242,7 +263,7 @@ class _Run:
         if new := {name: cells for name, cells in columns.items() if name not in self._decimals}:
             self._decimals |= decimals(new, request.usual_decimal)
         reading = self._reading()
-        features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals)
+        features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals, self.notation)
         for name, wrong in odd.items():
             self._unusable.add(NumberColumn(name), columns[name], wrong, block.lines)
         if request.on_bad_record != "stop":
