@@ -27,8 +27,8 @@ from streamfl.records.past_features import PastOfClients
 from streamfl.records.request import Request
 from streamfl.records.unusable_cells import UnusableCells
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, numbers, words
-from streamfl.records.values.missing import Missing as MissingValues
 from streamfl.records.values.dates import Order
+from streamfl.records.values.missing import Missing as MissingValues
 from streamfl.records.values.numerals import Decimal
 from streamfl.records.values.times import Notation
 from streamfl.run.evaluation.errors import Errors
