@@ -1,6 +1,6 @@
 """The options that say how to read a file, for every command that reads one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -85,7 +85,7 @@ _time_features = click.option(
     help="What the times of --time become: hour, weekday, season. Each is an angle, by the clocks of --timezone, and "
     "becomes two features, its sine and its cosine.",
 )
-_past = (
+_PAST = (
     click.option(
         "--lags",
         metavar="N,...",
@@ -113,40 +113,23 @@ _on_bad_record = click.option(
 )
 
 
-def reads_a_table(command: Any) -> Any:
-    """Add the options that say what the columns of a file are, and how their cells are written."""
-    for option in reversed(_TABLE):
-        command = option(command)
-    return command
+def _added(*options: Any) -> Callable[[Any], Any]:
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def reads_times(command: Any) -> Any:
-    """Add the options that say where the times of records are, and how they are written."""
-    return _time(knows_how_times_are_written(command))
-
-
-def knows_how_times_are_written(command: Any) -> Any:
-    """Add the options that say how times are written."""
-    for option in reversed(_WRITTEN):
-        command = option(command)
-    return command
-
-
-def takes_time_features(command: Any) -> Any:
-    """Add the option that makes features of times."""
-    return _time_features(command)
-
-
-def takes_past(command: Any) -> Any:
-    """Add the options that make features of the records before."""
-    for option in reversed(_past):
-        command = option(command)
-    return command
-
-
-def rejects_records(command: Any) -> Any:
-    """Add the option that says what to do with bad records."""
-    return _on_bad_record(command)
+# Each adds options to a command: what the columns of a file are, and how cells are written; how times are written;
+# where they are as well; what is made of times, and of the records before; what to do with bad records.
+reads_a_table = _added(*_TABLE)
+knows_how_times_are_written = _added(*_WRITTEN)
+reads_times = _added(_time, *_WRITTEN)
+takes_time_features = _added(_time_features)
+takes_past = _added(*_PAST)
+rejects_records = _added(_on_bad_record)
 
 
 def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:

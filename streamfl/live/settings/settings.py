@@ -531,16 +531,7 @@ class FederationSettings(BaseSettings):
             )
         if "key" in self.records.fields.model_fields_set:
             raise ValueError("records.fields.key: leave it out, because key in [labels] sets it")
-        if self.past is not None and self.labels.topic:
-            raise ValueError(
-                "records.lags, records.window: they need labels that come with their records; leave labels.topic "
-                "out, or let the producer add the features"
-            )
-        if self.past is not None and self.record_format.stride != 1:
-            raise ValueError(
-                "records.lags, records.window: they need one record per message, which format = "
-                f'"{self.records.format}" does not have; let the producer add the features'
-            )
+        self._check_past()
         if self.labels.topic:
             self._check_labels(self.labels)
         elif self.labels != Labels():
@@ -556,6 +547,19 @@ class FederationSettings(BaseSettings):
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
         return self
+
+    def _check_past(self) -> None:
+        """Raise a ValueError if features cannot be made of the records before."""
+        if self.past is not None and self.labels.topic:
+            raise ValueError(
+                "records.lags, records.window: they need labels that come with their records; leave labels.topic "
+                "out, or let the producer add the features"
+            )
+        if self.past is not None and self.record_format.stride != 1:
+            raise ValueError(
+                "records.lags, records.window: they need one record per message, which format = "
+                f'"{self.records.format}" does not have; let the producer add the features'
+            )
 
     def _check_labels(self, labels: Labels) -> None:
         """Raise a ValueError if labels cannot come later as they are said to."""

@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from river import base, compose, stats, utils
+from river import feature_extraction as fx
 
 import streamfl
 from streamfl.cli.main import cli
@@ -28,6 +30,20 @@ def plant(n: int = 1200) -> pl.DataFrame:
         rows.append({"site": site, "x": x, "label": "up" if x > before[-1] + 0.5 * before[-2] else "down"})
         before.append(x)
     return pl.DataFrame(rows)
+
+
+class Spy(base.Classifier):
+    """A classifier that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.learnt: list[dict[Any, Any]] = []
+        self.predicted: list[dict[Any, Any]] = []
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        self.learnt.append(dict(x))
+
+    def predict_one(self, x: dict[Any, Any]) -> None:
+        self.predicted.append(dict(x))
 
 
 OF_PLANT = {"label": "label", "split": "column:site", "drop": ["site"], "features": "rounds"}
@@ -129,6 +145,22 @@ def test_an_embedded_federation_has_the_lags_of_the_file_and_predicts_the_next_r
 def test_a_live_federation_that_cannot_make_them_says_what_to_do(tables: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         streamfl.Federation(tables)
+
+
+def test_river_makes_the_same_features_while_it_learns_during_predictions() -> None:
+    """So there is no class of ours for it: docs/river.md says how."""
+    frame, spy = plant(300), Spy()
+    lags = fx.Agg("x", "site", stats.Shift(1)) + fx.Agg("x", "site", stats.Shift(2))
+    pipeline = lags + fx.Agg("x", "site", utils.Rolling(stats.Mean, 3)) + compose.Select("x") | spy
+    with compose.learn_during_predict():
+        for row in frame.iter_rows(named=True):
+            pipeline.predict_one(row)
+            pipeline.learn_one(row, row["label"])
+    _, X = PastOfClients(PastFeatures((1, 2), 3)).extended(list(frame["site"]), ("x",), frame[["x"]].to_numpy())
+    names = ["x", "x_shift_1_by_site", "x_shift_2_by_site", "x_mean_by_site"]
+    for found in (spy.predicted, spy.learnt):
+        made = np.array([[np.nan if one[name] is None else one[name] for name in names] for one in found])
+        np.testing.assert_allclose(made, X[:, :4], rtol=1e-5, atol=1e-6)
 
 
 def test_a_bad_record_is_a_position_of_its_client(tmp_path: Path) -> None:
