@@ -67,14 +67,13 @@ _WRITTEN = (
     click.option(
         "--timezone",
         metavar="ZONE",
-        help="The zone of times that name none, such as Europe/Berlin. Default: UTC; for predict, that of the "
-        "training.",
+        help="The zone of times that name none, such as Europe/Berlin. Default: UTC; in predict as in training.",
     ),
     click.option(
         "--date-order",
         type=click.Choice(["dmy", "mdy", "ymd"]),
-        help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows; for "
-        "predict, that of the training.",
+        help="The order of day, month and year in dates such as 03/04/2026. Default: as the column shows; in "
+        "predict as in training.",
     ),
 )
 _time_features = click.option(

@@ -165,6 +165,7 @@ class PastOfClients:
     """
 
     past: PastFeatures
+    _bases: tuple[str, ...] = ()
     _last: dict[str, PastRecords] = field(default_factory=dict)
     _read: dict[str, int] = field(default_factory=dict)
 
@@ -172,13 +173,14 @@ class PastOfClients:
         self, clients: Sequence[str], features: tuple[str, ...], X: FloatArray
     ) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
         """Return names and values of the next records, whose clients are named, with what is made of their past."""
-        names = self.past.names(features)
+        self._bases = tuple(dict.fromkeys((*self._bases, *self.past.bases(features))))
+        names, values = self.past.names(self._bases), _ordered(features, X, self._bases)
         made, owner = np.empty((len(X), len(names))), np.array(clients, np.object_)
         for client in dict.fromkeys(clients):
             rows, read = np.flatnonzero(owner == client), self._read.get(client, 0)
             self._read[client] = read + len(rows)
             last = self._last.setdefault(client, PastRecords(self.past))
-            made[rows] = last.made(read + np.arange(len(rows)), features, X[rows])[1]
+            made[rows] = last.made(read + np.arange(len(rows)), self._bases, values[rows])[1]
         return joined(features, X, names, made)
 
 

@@ -73,6 +73,14 @@ def test_blocks_change_nothing(records: list[tuple[str, float, float]], data: st
     np.testing.assert_array_equal(np.vstack(parts), PastOfClients(past).extended(clients, ("x", "y"), X)[1])
 
 
+def test_a_block_that_lacks_a_column_has_its_past() -> None:
+    before = PastOfClients(PastFeatures((1,)))
+    before.extended(["e", "w"], ("x", "y"), np.array([[1.0, 5.0], [2.0, 6.0]]))
+    features, X = before.extended(["w", "e"], ("z", "x"), np.array([[7.0, 3.0], [8.0, 4.0]]))
+    assert features == ("z", "x", "x[-1]", "y[-1]", "z[-1]")
+    np.testing.assert_array_equal(X, [[7.0, 3.0, 2.0, 6.0, np.nan], [8.0, 4.0, 1.0, 5.0, np.nan]])
+
+
 def test_what_lies_too_far_before_is_missing() -> None:
     positions, X = np.array([0, 1, REACH + 1, REACH + 3]), np.array([[1.0], [2.0], [3.0], [4.0]])
     made = PastFeatures((1,), 2).of(positions, X)
