@@ -19,7 +19,15 @@ from streamfl.bounds import LONGEST, MOST, MOST_DELAY, SHORTEST
 from streamfl.cli.arguments import SAVED, WRITTEN, among_clients, seeded
 from streamfl.cli.live import live
 from streamfl.cli.names import NamingCommand
-from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records, takes_time_features
+from streamfl.cli.reading import (
+    knows_how_times_are_written,
+    reading,
+    reads_a_table,
+    reads_times,
+    rejects_records,
+    takes_past,
+    takes_time_features,
+)
 from streamfl.errors import StreamflError, UsageError
 from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
@@ -133,6 +141,7 @@ def demo(**options: Any) -> None:
 @reads_a_table
 @reads_times
 @takes_time_features
+@takes_past
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
@@ -393,6 +402,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     help="The column of labels or targets. Reports the accuracy next to that of the baseline NoChange.",
 )
 @reads_a_table
+@knows_how_times_are_written
 @click.option(
     "--missing-columns",
     type=click.Choice(["warn", "mean", "refuse"]),
@@ -435,6 +445,8 @@ def predict(file: str, **options: Any) -> None:
         missing=raises.get(options["missing_columns"], options["missing_columns"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
         client=options["client"],
+        timezone=options["timezone"],
+        date_order=options["date_order"],
     )
     run_predict(asked, _console())
 

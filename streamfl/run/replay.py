@@ -438,6 +438,7 @@ class Replay:
             codes=dict(self.table.codes),
             units=dict(self.table.units),
             time_features=self.table.time_features,
+            past=self.table.past,
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

@@ -42,6 +42,7 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_format
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.values.cells import quoted
 from streamfl.records.values.missing import Missing
 from streamfl.run.renamed import settings_now
@@ -232,6 +233,12 @@ class Records(_Table):
     that NA is a value."""
     decimal: Literal[".", ","] | None = Field(None, json_schema_extra={"unset": "as the number is written"})
     """The decimal mark of numbers that are texts; without it, `"1,234"` is not read, since it may be two numbers."""
+    lags: tuple[int, ...] = ()
+    """How many records of the same client before a record its numbers count as features as well: `[1, 24]` adds
+    `x[-1]` and `x[-24]` for each number `x`; from 1 to 1,000, and no more than 1,000 messages before."""
+    window: int = Field(0, ge=0, le=1000, json_schema_extra={"unit": "records"})
+    """With 10, each number `x` has two features more: `mean10(x)`, its mean over the last 10 records of the client,
+    this one included, and `rate10(x)`, its change per record since 10 records before; 0: none."""
     fields: FieldMap = FieldMap()
 
     @field_validator("clients", mode="before")
@@ -246,6 +253,22 @@ class Records(_Table):
     def _missing_values_are_some(cls, values: tuple[str, ...]) -> tuple[str, ...]:
         Missing.of(values)
         return values
+
+    @model_validator(mode="after")
+    def _lags_can_be_made(self) -> Self:
+        if not self.lags and not self.window:
+            return self
+        try:
+            PastFeatures(self.lags, self.window)
+        except UsageError as error:
+            raise ValueError(f"lags, window: {error}") from None
+        if self.clients in ("message-key", "field"):
+            raise ValueError(
+                f'lags, window: a client needs a partition of its own, so not clients = "{self.clients}"; write each '
+                'client\'s records to a topic or a partition, and say clients = "topic" or "partition"; or let the '
+                "producer add the features"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -500,6 +523,7 @@ class FederationSettings(BaseSettings):
             )
         if "key" in self.records.fields.model_fields_set:
             raise ValueError("records.fields.key: leave it out, because key in [labels] sets it")
+        self._check_past()
         if self.labels.topic:
             self._check_labels(self.labels)
         elif self.labels != Labels():
@@ -515,6 +539,19 @@ class FederationSettings(BaseSettings):
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
         return self
+
+    def _check_past(self) -> None:
+        """Raise a ValueError if features cannot be made of the records before."""
+        if self.past is not None and self.labels.topic:
+            raise ValueError(
+                "records.lags, records.window: they need labels that come with their records; leave labels.topic "
+                "out, or let the producer add the features"
+            )
+        if self.past is not None and self.record_format.stride != 1:
+            raise ValueError(
+                "records.lags, records.window: they need one record per message, which format = "
+                f'"{self.records.format}" does not have; let the producer add the features'
+            )
 
     def _check_labels(self, labels: Labels) -> None:
         """Raise a ValueError if labels cannot come later as they are said to."""
@@ -559,6 +596,14 @@ class FederationSettings(BaseSettings):
         return Limits(
             federation.most_features, labels, clients=federation.most_clients, weights=federation.most_weights
         )
+
+    @property
+    def past(self) -> PastFeatures | None:
+        """Return which features are made of the records before; None: none are."""
+        records, made = self.records, self.field_map.made_of_times
+        if not records.lags and not records.window:
+            return None
+        return PastFeatures(records.lags, records.window, () if made is None else made.names)
 
     @property
     def learner(self) -> Learner:
