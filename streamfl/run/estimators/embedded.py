@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -168,6 +168,11 @@ class EmbeddedFederation:
     def clients(self) -> tuple[str, ...]:
         """Return the names of the clients."""
         return tuple(self._clients)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Return the names of all features so far."""
+        return frozenset(self._features)
 
     @property
     def only_client(self) -> str:
@@ -338,8 +343,13 @@ class EmbeddedFederation:
         placed[:, [self.labels.index(label) for label in labels]] = predicted
         return placed
 
-    def served(self, client_column: str, *, own: bool = False) -> ServedModel:
+    def served(self, *, own: bool = False, **names: Any) -> ServedModel:
         """Return what all clients agree on after the last closed round; `own`: and what each alone knows now.
+
+        Parameters
+        ----------
+        names
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -352,7 +362,7 @@ class EmbeddedFederation:
         if self._coordinator is None:
             raise UsageError("no round was closed yet; learn more records, or choose a smaller round_size")
         parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
-        return ServedModel.of(self._coordinator.machine, self.learning, parts, client_column=client_column)
+        return ServedModel.of(self._coordinator.machine, self.learning, parts, **names)
 
     def _middle_target(self, client: str) -> float:
         """Return the median of the last targets queued before the first round closes; 0 if there are none."""

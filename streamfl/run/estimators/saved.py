@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +21,14 @@ from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
+from streamfl.records.columns import MAX_VALUES, Column, LeftOutColumn, NumberColumn, TextColumn
+from streamfl.records.values.cells import USUAL
 from streamfl.wire import codec, safe_file, state_bytes
 
 # The formats that are read: 3 is of 0.2.0, without a model of each client's own.
 OLDEST, FORMAT = 3, 4
+
+NONE: Mapping[str, int] = MappingProxyType({})
 
 WHAT = "a file that an estimator was saved to"
 
@@ -183,11 +188,50 @@ class SavedFederation:
         return {*agreed, *(() if state.online is None else state.online.labels)}
 
 
+@dataclass(frozen=True)
+class SavedColumns:
+    """What the columns of an estimator's records hold."""
+
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # texts: their values
+    numbers: Mapping[str, str] = field(default_factory=dict)  # numbers: the unit that they may have, "" for none
+    left_out: Mapping[str, str] = field(default_factory=dict)  # those that are no features, and why
+    unusable: Mapping[str, int] = field(default_factory=dict)  # how many cells were not what their column holds
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Column], unusable: Mapping[str, int] = NONE) -> "SavedColumns":
+        """Return columns in the form in which they are saved.
+
+        >>> SavedColumns.of({"wind": TextColumn("wind", ("NW",)), "x": NumberColumn("x")}).categories
+        {'wind': ('NW',)}
+        """
+        return cls(
+            {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)},
+            {name: column.reading.unit for name, column in columns.items() if isinstance(column, NumberColumn)},
+            {name: column.why for name, column in columns.items() if isinstance(column, LeftOutColumn)},
+            dict(unusable),
+        )
+
+    def restored(self) -> dict[str, Column]:
+        """Return the columns."""
+        columns: dict[str, Column] = {name: TextColumn(name, values) for name, values in self.categories.items()}
+        columns |= {name: NumberColumn(name, replace(USUAL, unit=unit)) for name, unit in self.numbers.items()}
+        return columns | {name: LeftOutColumn(name, why) for name, why in self.left_out.items()}
+
+    def check(self) -> None:
+        """Refuse columns that no estimator can have saved: see `SavedEstimator.check`."""
+        names = [*self.categories, *self.numbers, *self.left_out]
+        _must(len(set(names)) == len(names), "a column holds two kinds of values")
+        for name, values in self.categories.items():
+            _must(len(set(values)) == len(values) <= MAX_VALUES, f"the values of column {name!r} are not valid")
+        _must(_counts(*self.unusable.values()) and {*self.unusable} <= {*names}, "counts of cells are not valid")
+
+
 @dataclass(frozen=True, eq=False)
 class SavedEstimator:
     """An estimator: its class, its parameters, the labels as given, and the federation.
 
-    `weighed` counts the fractional weights so far, which seeds their rounding.
+    `weighed` counts the fractional weights so far, which seeds their rounding. Without `columns` an earlier version
+    saved it, which knew numbers only.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -197,6 +241,7 @@ class SavedEstimator:
     labels: tuple[bool | int | float | str, ...]
     weighed: int
     federation: SavedFederation
+    columns: SavedColumns | None = None
     format: int = FORMAT
 
     def check(self, *, targets: bool) -> None:
@@ -209,6 +254,8 @@ class SavedEstimator:
         """
         _must(_counts(self.weighed), f"weighed is {self.weighed}")
         self.federation.check(targets=targets)
+        if self.columns is not None:
+            self.columns.check()
         names = [str(label) for label in self.labels]
         _must(len(set(names)) == len(names), "two labels have the same name")
         _must(set(self.federation.labels) <= set(names), "the federation has labels that the estimator lacks")

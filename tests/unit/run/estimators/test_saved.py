@@ -118,8 +118,8 @@ def test_a_file_that_is_no_saved_estimator_is_refused_by_name(tmp_path: Path):
 def test_labels_keep_their_order_whatever_was_refused_between_them(tmp_path: Path):
     model = MasterFLClassifier(features="linear")
     model.learn_one({"a": 1}, "a")
-    with pytest.raises(ValueError, match="encode it first"):
-        model.learn_one({"a": "broken"}, "z")
+    with pytest.raises(ValueError, match="a record is a list"):
+        model.learn_one([1], "z")
     model.learn_one({"a": 1}, "zero", w=0)
     for i in range(50):
         model.learn_one({"a": i % 2}, "ab"[i % 2])
