@@ -13,6 +13,7 @@ from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
+from streamfl.learning.error_quantiles import LEVELS
 from streamfl.learning.model import Task
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
@@ -447,6 +448,8 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     ----------
     round_size, features, neighbours, client, detector, seed, model, last_answer
         As for `MasterFLClassifier`.
+    quantiles
+        Whether each client follows the quantiles of its errors, for `predict_quantiles_one`.
 
     Examples
     --------
@@ -457,6 +460,24 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     """
 
     _task = "regression"
+
+    def __init__(
+        self,
+        round_size: int = 100,
+        features: str = "auto",
+        neighbours: bool = True,
+        client: str | None = None,
+        detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
+        seed: int = 0,
+        model: str | base.Estimator | type[WeightsModel] | None = None,
+        last_answer: bool = True,
+        quantiles: bool = False,
+    ) -> None:
+        self.quantiles = quantiles
+        if quantiles not in {True, False}:
+            raise ValueError(f"quantiles is {quantiles!r}: it must be True or False")
+        super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)
+        self._federation.follows_errors = bool(quantiles)
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
@@ -473,6 +494,32 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     def predict_one(self, x: dict[Any, Any]) -> float:
         """Return the predicted target; 0 before the first was seen."""
         return float(self._answer(x)[0])
+
+    def predict_quantiles_one(self, x: dict[Any, Any]) -> dict[float, float]:
+        """Return the quantiles 0.1, 0.5 and 0.9 of the target: an interval that shall hold four of five targets.
+
+        They are the predicted target plus quantiles of the client's past errors: see `ErrorQuantiles`. The dict is
+        empty before the client has learnt ten records.
+
+        Raises
+        ------
+        UsageError
+            The estimator was made without `quantiles=True`.
+
+        Examples
+        --------
+        >>> from river.datasets import ChickWeights
+        >>> model = MasterFLRegressor(features="linear", quantiles=True)
+        >>> for x, y in ChickWeights():
+        ...     model.learn_one(x, y)
+        >>> found = model.predict_quantiles_one({"time": 4, "diet": 1})
+        >>> {level: round(target, -1) for level, target in found.items()}
+        {0.1: 60.0, 0.5: 130.0, 0.9: 220.0}
+        """
+        if not self.quantiles:
+            raise UsageError("the estimator does not follow its errors: make it with quantiles=True")
+        found = self._federation.quantiles(self._client_of(x), self.predict_one(x))
+        return {} if found is None else dict(zip(LEVELS, found, strict=True))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.errors import PeerError, UsageError
+from streamfl.learning.error_quantiles import KEPT, LEVELS, ErrorQuantiles
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.online.native.mixture_state import MOST_COUNTED, MixtureState
 from streamfl.online.native.private.last_answer_state import LastAnswerState
@@ -77,6 +79,29 @@ class SavedRecords:
         return Batch(span, self.positions.astype(np.int64), self.features, self.X, self.y, self.labels)
 
 
+@dataclass(frozen=True)
+class SavedErrors:
+    """A client's last errors, the oldest first, and the levels of their quantiles."""
+
+    errors: tuple[float, ...]
+    levels: tuple[float, ...]
+
+    @classmethod
+    def of(cls, quantiles: ErrorQuantiles) -> "SavedErrors":
+        """Return quantiles in the form in which they are saved."""
+        return cls(quantiles.errors, tuple(quantiles.levels))
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether quantiles can have been saved so."""
+        levels = len(self.levels) == len(LEVELS) and all(0.0 <= level <= 1.0 for level in self.levels)
+        return levels and len(self.errors) <= KEPT and all(map(isfinite, self.errors))
+
+    def restored(self) -> ErrorQuantiles:
+        """Return the quantiles."""
+        return ErrorQuantiles.restored(self.errors, self.levels)
+
+
 @dataclass(frozen=True, eq=False)
 class SavedClient:
     """The state of one client that the coordinator does not have.
@@ -100,6 +125,7 @@ class SavedClient:
     last: LastAnswerState | None = None
     rest: Rest = field(default_factory=Rest)
     own: OwnState | None = None
+    errors: SavedErrors | None = None
 
     def check(self, *, targets: bool) -> None:
         """Refuse values that no client can have saved: see `SavedEstimator.check`."""
@@ -115,6 +141,7 @@ class SavedClient:
         last = self.last
         known = last is None or (last.is_sound and last.mixture.is_sound)
         _must(known, f"the last answer of client {self.name!r} is not valid")
+        _must(self.errors is None or self.errors.is_sound, f"the errors of client {self.name!r} are not valid")
         _must(self.rest.is_sound, f"the sleep of client {self.name!r} is not valid")
 
 
