@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 # The quantiles: the middle one, and the ends of an interval that shall hold four fifths of the targets.
+# docs/choices.md, "Quantiles of errors".
 LEVELS = (0.1, 0.5, 0.9)
 
-# The fewest errors that say anything, and the last ones that are kept: docs/choices.md, "Quantiles of errors".
+# The fewest errors that say anything, and the last ones that are kept. docs/choices.md, "Quantiles of errors".
 FEWEST, KEPT = 10, 100
 
-# How far a level moves with each error.
+# How far a level moves with each error. docs/choices.md, "Quantiles of errors".
 STEP = 0.02
 
 

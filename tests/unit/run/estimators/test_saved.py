@@ -246,6 +246,12 @@ DAMAGES = {
     "model": put("parameters", "model", value="river:no.Such"),
     "detector": put("parameters", "detector", value=[1]),
     "parameters": put("parameters", value=[]),
+    "a column of two kinds": put("columns", "categories", value={"a": ["N"]}),
+    "values twice": put("columns", "categories", value={"wind": ["N", "N"]}),
+    "too many values": put("columns", "categories", value={"wind": [f"n{i}" for i in range(51)]}),
+    "counts of nothing": put("columns", "unusable", value={"nothing": 1}),
+    "errors": put(*CLIENT, "errors", value={"errors": [1e999], "levels": [0.1, 0.5, 0.9]}),
+    "levels": put(*CLIENT, "errors", value={"errors": [1.0], "levels": [0.1]}),
 }
 
 
