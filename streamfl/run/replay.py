@@ -581,6 +581,7 @@ class Replay:
             mae=None if classes else self._figures("mae"),
             rmse=rmse,
             r2=None if rmse is None else r2(rmse.prequential, self.table.y),
+            interval=history.figures.interval() if self.settings.label_delay == 0 else None,
             loss=Loss(prequential=history.mean_loss()),
             by_client=history.figures.by_client("accuracy" if classes else "mae"),
             by_class=history.figures.by_class() if classes else None,

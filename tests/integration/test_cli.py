@@ -32,7 +32,7 @@ KEYS = (
     " notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
-REGRESSION = KEYS.format("mae rmse r2", "").split()
+REGRESSION = KEYS.format("mae rmse r2 interval", "").split()
 FOUND = ("round", "time", "epoch", "statistic", "threshold", "since", "labels", "since_time", "rows", "positions")
 RESTARTED = (*FOUND, "known_since", "drift", "moved", "cause", "chosen", "clients", "scores")
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file", "own_file", "last_rounds"]
@@ -152,6 +152,7 @@ def test_a_replay_of_a_target_reports_every_figure_and_round(streamfl: Command, 
     assert list(result["mae"]) == list(result["rmse"]) == FIGURES
     assert result["mae"]["prequential"] < 0.5 * result["mae"]["no_change"]
     assert 0.5 < result["r2"] <= 1.0
+    assert list(result["interval"]) == ["records", "coverage", "width"]
     assert all(told["accuracy"] is None and told["mae"] >= 0.0 for told in result["per_round"])
     assert np.mean([told["mae"] for told in result["per_round"]]) == pytest.approx(result["mae"]["prequential"])
 

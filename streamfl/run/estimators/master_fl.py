@@ -13,13 +13,14 @@ from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
+from streamfl.learning.error_quantiles import LEVELS
 from streamfl.learning.model import Task
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
 from streamfl.run.estimators.embedded import EmbeddedFederation
 from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, LearntLabels
-from streamfl.run.estimators.saved import RecordPlace, SavedEstimator
+from streamfl.run.estimators.saved import RecordPlace, SavedColumns, SavedEstimator
 from streamfl.run.model_file import ServedModel
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
@@ -153,6 +154,7 @@ class _MasterFL(base.Estimator):
 
         `asleep` lists the models without a share for a long time; they wake now and then. `unlearnt` counts the
         records that a model of others could not learn, `infinite` the infinite values, which count as missing.
+        `unusable` counts by feature the values that are not what it holds, such as a text among numbers.
         """
         federation = self._federation
         return {
@@ -162,6 +164,7 @@ class _MasterFL(base.Estimator):
             "local_drifts": len(federation.local_drifts),
             "unlearnt": federation.unlearnt,
             "infinite": federation.infinite,
+            "unusable": dict(self._rows.unusable),
             "serving": {name: round(share, 3) for name, share in federation.shares.items()},
             "asleep": federation.asleep,
         }
@@ -190,6 +193,7 @@ class _MasterFL(base.Estimator):
             labels=tuple(self._labels.given[name] for name in self._labels.names),
             weighed=self._weighed,
             federation=self._federation.saved(),
+            columns=SavedColumns.of(self._rows.columns, self._rows.unusable),
         ).save(Path(path))
 
     def served(self, *, own: bool = False) -> ServedModel:
@@ -221,7 +225,10 @@ class _MasterFL(base.Estimator):
         >>> list(model.importances(list(x), y))[0]
         'empty_server_form_handler'
         """
-        return self._federation.served(self.client or "", own=own)
+        columns = SavedColumns.of(self._rows.columns)
+        units = {name: unit for name, unit in columns.numbers.items() if unit}
+        names = {"categories": columns.categories, "units": units, "left_out": tuple(columns.left_out)}
+        return self._federation.served(own=own, client_column=self.client or "", **names)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -245,6 +252,8 @@ class _MasterFL(base.Estimator):
         model._labels.restore(saved.ordered_labels())
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
+        columns = saved.columns or SavedColumns(numbers=dict.fromkeys(model._federation.features, ""))
+        model._rows.columns, model._rows.unusable = columns.restored(), dict(columns.unusable)
         model._restarted_before = model._federation.restarted
         return model
 
@@ -270,6 +279,12 @@ class _MasterFL(base.Estimator):
         self._expect_client(self.client in x)
         return rows.client_name(x.get(self.client))
 
+    def _answer(self, x: Any) -> FloatArray:
+        """Return the prediction for one record: see `EmbeddedFederation.answer`."""
+        row = self._rows.row(x)
+        prediction: FloatArray = self._federation.answer(self._client_of(x), row.features, row.X)[0]
+        return prediction
+
     def _expect_client(self, is_there: bool) -> None:
         """Warn, once, if the first record has no client feature."""
         if not (is_there or self._federation.clients):
@@ -280,7 +295,7 @@ class _MasterFL(base.Estimator):
 
     def _parts(self, X: Any) -> tuple[rows.ManyRows, list[tuple[str, slice]]]:
         """Return records without the client column, and the runs of consecutive records of one client."""
-        table = rows.table(X, without=self.client)
+        table = self._rows.many(X)
         self._expect_client(self.client is None or table.excluded is not None)
         nameless = "" if self.client is not None else self._federation.only_client
         excluded = table.excluded
@@ -359,24 +374,23 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
         encoded = self._labels.encode([y])
-        features, X = self._rows.row(x)
+        row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [])
         if times:
+            self._rows.learn(row)
             self._labels.add(encoded)
         for repeated in range(times):
             learn = self._federation.repeat if repeated else self._federation.learn
-            learn(client, features, X, encoded.codes, encoded.names)
+            learn(client, row.features, row.X, encoded.codes, encoded.names)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of every label seen so far; an empty dict before the first."""
-        features, X = self._rows.row(x)
-        return self._by_label(self._federation.answer(self._client_of(x), features, X)[0])
+        return self._by_label(self._answer(x))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable label; None before the first was seen."""
-        features, X = self._rows.row(x)
-        return self._most_probable(self._federation.answer(self._client_of(x), features, X)[0])
+        return self._most_probable(self._answer(x))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -385,9 +399,11 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         self._federation.check_lengths(table.X, given)
         encoded = self._labels.encode(given)
         self._begin(client for client, _ in runs)
+        self._rows.learn(table)
         self._labels.add(encoded)
         for client, part in runs:
-            self._federation.learn(client, table.features, table.X[part], encoded.codes[part], encoded.names)
+            for features, values, at in table.stretches(part):
+                self._federation.learn(client, features, values, encoded.codes[at], encoded.names)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return one row of probabilities per record: a data frame if X is one, else an array.
@@ -432,6 +448,8 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     ----------
     round_size, features, neighbours, client, detector, seed, model, last_answer
         As for `MasterFLClassifier`.
+    quantiles
+        Whether each client follows the quantiles of its errors, for `predict_quantiles_one`.
 
     Examples
     --------
@@ -443,20 +461,65 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
 
     _task = "regression"
 
+    def __init__(
+        self,
+        round_size: int = 100,
+        features: str = "auto",
+        neighbours: bool = True,
+        client: str | None = None,
+        detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
+        seed: int = 0,
+        model: str | base.Estimator | type[WeightsModel] | None = None,
+        last_answer: bool = True,
+        quantiles: bool = False,
+    ) -> None:
+        self.quantiles = quantiles
+        if quantiles not in {True, False}:
+            raise ValueError(f"quantiles is {quantiles!r}: it must be True or False")
+        super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)
+        self._federation.follows_errors = bool(quantiles)
+
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
         target = _target(y)
-        features, X = self._rows.row(x)
+        row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [])
+        if times:
+            self._rows.learn(row)
         for repeated in range(times):
             learn = self._federation.repeat if repeated else self._federation.learn
-            learn(client, features, X, np.array([target]))
+            learn(client, row.features, row.X, np.array([target]))
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """Return the predicted target; 0 before the first was seen."""
-        features, X = self._rows.row(x)
-        return float(self._federation.answer(self._client_of(x), features, X)[0, 0])
+        return float(self._answer(x)[0])
+
+    def predict_quantiles_one(self, x: dict[Any, Any]) -> dict[float, float]:
+        """Return the quantiles 0.1, 0.5 and 0.9 of the target: an interval that shall hold four of five targets.
+
+        They are the predicted target plus quantiles of the client's past errors: see `ErrorQuantiles`. The dict is
+        empty before the client has learnt ten records.
+
+        Raises
+        ------
+        UsageError
+            The estimator was made without `quantiles=True`.
+
+        Examples
+        --------
+        >>> from river.datasets import ChickWeights
+        >>> model = MasterFLRegressor(features="linear", quantiles=True)
+        >>> for x, y in ChickWeights():
+        ...     model.learn_one(x, y)
+        >>> found = model.predict_quantiles_one({"time": 4, "diet": 1})
+        >>> {level: round(target, -1) for level, target in found.items()}
+        {0.1: 60.0, 0.5: 130.0, 0.9: 220.0}
+        """
+        if not self.quantiles:
+            raise UsageError("the estimator does not follow its errors: make it with quantiles=True")
+        found = self._federation.quantiles(self._client_of(x), self.predict_one(x))
+        return {} if found is None else dict(zip(LEVELS, found, strict=True))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -465,8 +528,10 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         self._federation.check_lengths(table.X, given)
         targets = np.array([_target(value) for value in given])
         self._begin(client for client, _ in runs)
+        self._rows.learn(table)
         for client, part in runs:
-            self._federation.learn(client, table.features, table.X[part], targets[part])
+            for features, values, at in table.stretches(part):
+                self._federation.learn(client, features, values, targets[at])
 
     def predict_many(self, X: Any) -> Any:
         """Return the predicted target of each record: a series if X is a data frame, else an array."""
