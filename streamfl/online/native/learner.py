@@ -446,7 +446,7 @@ class NativeLearner:
             change = change_named(change, agreed.features)
         if agreed.chain != table.chain == change.chain:  # the table alone has moved: an interruption
             cells, rows = table.moved
-            return change, cells, wide(rows, change.table.shape[-1])
+            return change, cells, wide(rows.astype(np.float64), change.table.shape[-1])
         if agreed.steps.are_known:
             change = change_as_received(change, table.order, agreed.steps)
         if change.chain_after(agreed) != change.chain:

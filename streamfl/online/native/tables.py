@@ -11,7 +11,7 @@ from weakref import ReferenceType, WeakSet, ref
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, RealArray
 from streamfl.online.native.kernels.one_record import Learning
 from streamfl.online.native.kernels.steps import COUNTED, Table, Touched
 from streamfl.protocol.native.change import NativeChange
@@ -69,13 +69,13 @@ class AgreedTable:
         self.visits = np.zeros(len(values), np.int64)
         self.changes: TableChanges | None = None
         # The rows by which the values came from those before, and what they became.
-        self.moved: tuple[IntArray, FloatArray] = np.zeros(0, np.int64), np.zeros((0, *values.shape[1:]))
+        self.moved: tuple[IntArray, RealArray] = np.zeros(0, np.int64), np.zeros((0, *values.shape[1:]))
         # What a published change does to these values, for clients that know the same: see `NativeLearner.following`.
         self.heard: tuple[object, NativeChange, IntArray, FloatArray] | None = None
         self._order: Order | None = None
         self.users: WeakSet[ClientTable] = WeakSet()
         self._state = object()  # another one when the agreed values are changed in place
-        self._next: list[tuple[IntArray, FloatArray, ReferenceType[AgreedTable], object]] = []
+        self._next: list[tuple[IntArray, RealArray, ReferenceType[AgreedTable], object]] = []
 
     # Each method can be repeated after an interruption at any of its steps, or followed by any other.
 
@@ -117,7 +117,8 @@ class AgreedTable:
         if self.values.shape[-1] < columns:
             if self.changes is not None:
                 self.changes.arguments = None
-            self.values = wide(self.values, columns)
+            # An eighth more: a copy for each new label would take time that grows with their square.
+            self.values = wide(self.values, columns + columns // 8)
 
     @property
     def order(self) -> Order:
@@ -137,7 +138,7 @@ class AgreedTable:
         more = values[..., both:].any() or self.values[..., both:].any()
         return not more and np.array_equal(values[..., :both], self.values[..., :both])
 
-    def following(self, cells: IntArray, rows: FloatArray) -> "AgreedTable | None":
+    def following(self, cells: IntArray, rows: RealArray) -> "AgreedTable | None":
         """Return the table that came from this one by the same rows, if it is still used."""
         self._next = [one for one in self._next if (known := one[2]()) is not None and known._state is one[3]]
         for places, values, table, _ in self._next:
@@ -145,11 +146,11 @@ class AgreedTable:
                 return table()
         return None
 
-    def follows(self, cells: IntArray, rows: FloatArray, table: "AgreedTable") -> None:
+    def follows(self, cells: IntArray, rows: RealArray, table: "AgreedTable") -> None:
         """Note by which rows another table came from this one."""
         self._next = [*self._next, (cells, rows, ref(table), table._state)][-COMPARED:]
 
-    def change(self, cells: IntArray, rows: FloatArray, chain: str) -> None:
+    def change(self, cells: IntArray, rows: RealArray, chain: str) -> None:
         """Set agreed rows, for all clients that use this table; columns that the rows lack become 0."""
         self.take_out()
         columns = rows.shape[-1]
@@ -193,7 +194,7 @@ class AgreedTables:
         same = next((table for table in claimed[:COMPARED] if table.has(values)), None)
         return self.add(AgreedTable(values, chain)) if same is None else same
 
-    def after(self, table: AgreedTable, cells: IntArray, rows: FloatArray, chain: str) -> AgreedTable:
+    def after(self, table: AgreedTable, cells: IntArray, rows: RealArray, chain: str) -> AgreedTable:
         """Return the table that one becomes by new rows, for one of its users; the others still have the old one."""
         if not len(cells) and table.columns <= rows.shape[-1]:
             return table
@@ -283,7 +284,7 @@ class ClientTable:
         rows = self.agreed.values.take(cells, axis=0)[..., :columns]
         return wide(rows, columns)
 
-    def begin(self, cells: IntArray | None, rows: FloatArray, chain: str = "") -> None:
+    def begin(self, cells: IntArray | None, rows: RealArray, chain: str = "") -> None:
         """Forget all changes, and continue from agreed rows, or all of them if `cells` is None.
 
         Parameters

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, RealArray
 
 
 def _nothing() -> FloatArray:
@@ -31,11 +31,11 @@ class KeptBack:
     weights: FloatArray = field(default_factory=_nothing)
     table: FloatArray = field(default_factory=_nothing)
 
-    def over(self, weights: FloatArray, table: FloatArray) -> "KeptBack":
+    def over(self, weights: FloatArray, table: RealArray) -> "KeptBack":
         """Return it with zeros for names that were appended to weights and table."""
         return replace(self, weights=_padded(self.weights, weights), table=_padded(self.table, table))
 
-    def is_sound(self, weights: FloatArray, table: FloatArray) -> bool:
+    def is_sound(self, weights: FloatArray, table: RealArray) -> bool:
         """Tell whether it can be of weights and a table, before or after names were appended."""
         parts = ((self.weights, weights), (self.table, table))
         return all(
@@ -47,7 +47,7 @@ def _fits(shape: tuple[int, ...], of: tuple[int, ...]) -> bool:
     return len(shape) == len(of) and all(one <= other for one, other in zip(shape, of, strict=True))
 
 
-def _padded(part: FloatArray, of: FloatArray) -> FloatArray:
+def _padded(part: FloatArray, of: RealArray) -> FloatArray:
     if not part.size:
         return np.zeros(of.shape)
     if part.shape == of.shape:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, RealArray
 from streamfl.protocol.early import Early
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.extremes import Extremes
@@ -47,8 +47,8 @@ class NativeState:
     weights: FloatArray  # linear weights, shape (d + 1, models, columns)
 
     # What each cell of a fern adds to an output, shape (rows, rates, columns); the ferns of all depths one after
-    # another.
-    table: FloatArray
+    # another. In 32 or 64 bits: all its values fit 32, see `NativeChange.rows`.
+    table: RealArray
     chain: str = ""  # a digest of all changes so far
     rests: Mapping[str, Rest] = field(default_factory=dict)  # the sleep of each group of experts: see `sleeping`
     # Moments by which glitches among first values, and features that have moved, are found: see `agreed_moments`.
@@ -107,7 +107,7 @@ class NativeState:
             norms=np.zeros(2),
             second=np.zeros((1, 1) if settings.has_linear else (0, 0)),
             weights=np.zeros((1, len(settings.names), columns)),
-            table=np.zeros((settings.table_rows, len(FERN), columns)),
+            table=np.zeros((settings.table_rows, len(FERN), columns), np.float32),
         )
 
     def is_sound(self, settings: NativeSettings, rows: int) -> bool:

@@ -366,8 +366,8 @@ class EmbeddedFederation:
             return np.tile(self._usual_labels(node.machine.name), (len(X), 1))
         if labels == self.labels:
             return predicted
-        placed = np.zeros((len(X), columns))
-        placed[:, [self.labels.index(label) for label in labels]] = predicted
+        placed, places = np.zeros((len(X), columns)), self._places
+        placed[:, [places[label] for label in labels]] = predicted
         return placed
 
     def served(self, *, own: bool = False, **names: Any) -> ServedModel:
@@ -391,6 +391,11 @@ class EmbeddedFederation:
         parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
         return ServedModel.of(self._coordinator.machine, self.learning, parts, **names)
 
+    @property
+    def _places(self) -> dict[str, int]:
+        """Return the place of each label; to look each one up in the names would take the square of their number."""
+        return {label: place for place, label in enumerate(self.labels)}
+
     def _middle_target(self, client: str) -> float:
         """Return the median of the last targets queued before the first round closes; 0 if there are none."""
         return TargetUnit.of(
@@ -399,10 +404,10 @@ class EmbeddedFederation:
 
     def _usual_labels(self, client: str) -> FloatArray:
         """Return the shares of labels among the last records before the first round closes, shape (labels,)."""
-        counts = np.zeros(len(self.labels))
+        counts, places = np.zeros(len(self.labels)), self._places
         for batch in self._sources[client].waiting[-100:]:
             for code in batch.y.tolist():
-                counts[self.labels.index(batch.labels[int(code)])] += 1.0
+                counts[places[batch.labels[int(code)]]] += 1.0
         total = counts.sum()
         return counts / total if total else np.full(len(counts), 1.0 / max(1, len(counts)))
 

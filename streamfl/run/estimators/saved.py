@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, RealArray
 from streamfl.errors import PeerError, UsageError
 from streamfl.learning.error_quantiles import KEPT, LEVELS, ErrorQuantiles
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -389,5 +389,5 @@ def _is_sound_native(models: NativeState) -> bool:
     )
 
 
-def _are_finite(*parts: FloatArray) -> bool:
+def _are_finite(*parts: RealArray) -> bool:
     return all(bool(np.isfinite(part).all()) for part in parts)

@@ -108,7 +108,8 @@ def _weights(
 
 
 def _columns(part: NativeLearnt, labels: tuple[str, ...], columns: int) -> list[int]:
-    return [labels.index(name) for name in part.labels] if labels else list(range(columns))
+    places = {label: place for place, label in enumerate(labels)}
+    return [places[name] for name in part.labels] if labels else list(range(columns))
 
 
 def _middles(norms: FloatArray) -> FloatArray:

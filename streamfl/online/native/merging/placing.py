@@ -11,8 +11,9 @@ def placed(array: FloatArray, part: NativeLearnt, grown: NativeState) -> FloatAr
     """Return a client's array with its columns at the federation's places."""
     if not grown.labels or part.labels == grown.labels:
         return array
-    wide = np.zeros((*array.shape[:-1], len(grown.labels)))
-    wide[..., [grown.labels.index(label) for label in part.labels]] = array
+    places = {label: place for place, label in enumerate(grown.labels)}
+    wide = np.zeros((*array.shape[:-1], len(places)))
+    wide[..., [places[label] for label in part.labels]] = array
     return wide
 
 
