@@ -24,6 +24,7 @@ from streamfl.live.settings.settings import FederationSettings, load
 from streamfl.live.stopping import Stop, stopped_by_signals
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.printable import printable
+from streamfl.protocol.decision_rule import likeliest, named
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.records import Batch, Span, without_infinity
@@ -166,9 +167,13 @@ class Federation:
         It is None before the federation has a model, and for a record that cannot be read. Nothing is learnt.
         """
         answers, labels = self._answers(client, list(_several(records)))
-        is_regression = self._settings.federation.task == "regression"
-        found = [None if p is None else float(p[0]) if is_regression else labels[int(p.argmax())] for p in answers]
+        found = [None if p is None else self._decided(p, labels) for p in answers]
         return found[0] if _is_one(records) else found
+
+    def _decided(self, p: FloatArray, labels: tuple[str, ...]) -> str | float | None:
+        if self._settings.federation.task == "regression":
+            return float(p[0])
+        return named(likeliest(p[None]), labels)[0]
 
     def probabilities(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
         """Return the probability of each label, as `predict` returns labels."""

@@ -24,6 +24,7 @@ from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.served import ServedNative
 from streamfl.plugins.models import MODELS, loss_of
+from streamfl.protocol.decision_rule import likeliest
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
@@ -394,7 +395,7 @@ class ServedModel:
         if self.task == "regression":
             targets: list[float] = predictions[:, 0].tolist()
             return targets
-        return [self.labels[code] for code in predictions.argmax(axis=1).tolist()]
+        return [self.labels[code] for code in likeliest(predictions).astype(np.intp)]
 
     def explain(
         self,
@@ -428,7 +429,7 @@ class ServedModel:
         """
         features, X, by_branch = self._encoded([record], None, missing, unknown, client)
         predictions = self.predictions(features, X, by_branch)
-        best, whose = int(predictions[0].argmax()), next(iter(by_branch), "")
+        best, whose = int(likeliest(predictions)[0]), next(iter(by_branch), "")
         W, native = self._models_of(whose)
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
         if native is not None:

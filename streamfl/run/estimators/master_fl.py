@@ -14,6 +14,7 @@ from river import base
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.learning.model import Task
+from streamfl.protocol.decision_rule import likeliest, named
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
@@ -376,7 +377,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable label; None before the first was seen."""
         features, X = self._rows.row(x)
-        return self._most_probable(self._federation.answer(self._client_of(x), features, X)[0])
+        return self._decided(self._federation.answer(self._client_of(x), features, X))[0]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -404,7 +405,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         """
         table, P = self._probabilities(X)
         known = P.shape[1] or table.frame is None
-        return table.column_like([self._most_probable(p) for p in P] if known else [])
+        return table.column_like(self._decided(P) if known else [])
 
     def _probabilities(self, X: Any) -> tuple[rows.ManyRows, FloatArray]:
         table, runs = self._parts(X)
@@ -413,10 +414,10 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
             P[part] = self._federation.answer(client, table.features, table.X[part])
         return table, P
 
-    def _most_probable(self, p: FloatArray) -> Any:
-        """Return the label of the largest probability, the first of equal ones; None if all are 0."""
-        code = int(p.argmax()) if len(p) else -1
-        return self._labels.given[self._federation.labels[code]] if code >= 0 and p[code] > 0.0 else None
+    def _decided(self, P: FloatArray) -> list[Any]:
+        """Return the label of each record; None where all probabilities are 0."""
+        found = named(likeliest(P), self._federation.labels)
+        return [None if name is None else self._labels.given[name] for name in found]
 
     def _by_label(self, p: FloatArray) -> dict[Any, float]:
         if not p.any():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.protocol.decision_rule import likeliest
 from streamfl.protocol.decisions import Answered
 from streamfl.protocol.delayed import NO_LABEL, Answers
 from streamfl.protocol.records import Batch
@@ -42,7 +43,7 @@ def answer_of(
         answers = Answers(served, np.full(n, known if isinstance(known, float) else 0.0))
     else:
         named = labels if known is None or known in labels else (*labels, str(known))
-        served = P.argmax(axis=1).astype(np.float64) if P.shape[1] else np.full(n, NO_LABEL)
+        served = likeliest(P)
         repeated = NO_LABEL if known is None else float(named.index(str(known)))
         answers = Answers(served, np.full(n, repeated), named)
     return Answered(client, replace(batch, answers=answers), P, labels)

@@ -13,6 +13,7 @@ from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
 from streamfl.machines.client.ledger.evaluated import encode
 from streamfl.machines.client.ledger.published import Published
+from streamfl.protocol.decision_rule import likeliest
 from streamfl.protocol.delayed import NO_LABEL
 from streamfl.protocol.messages import (
     Learnt,
@@ -138,7 +139,10 @@ class ClientModels:
 
         Without online models these are `by_rounds`, the predictions of the round's model; shape (n,).
         """
-        return by_rounds if self.online is None else encode(self.online.served, self.online.labels, records)
+        if self.online is None:
+            return by_rounds
+        P = self.online.served
+        return encode(likeliest(P) if records.labels else P[:, 0], self.online.labels, records)
 
     def by_rounds(self, opened: RoundOpened, records: RoundRecords) -> FloatArray:
         """Return what the round's model predicts, coded like the records; without a model no label, or the centre."""
