@@ -22,7 +22,7 @@ from river.datasets import synth
 from streamfl.arrays import FloatArray
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
-from streamfl.protocol.decision_rule import likeliest
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.records.files.covtype import covtype

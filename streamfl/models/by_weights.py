@@ -13,9 +13,9 @@ from streamfl.errors import UsageError
 from streamfl.learning.model import Task
 from streamfl.online.external.admission import unusable
 from streamfl.online.external.increments import pooled
-from streamfl.protocol.decision_rule import likeliest
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported, ExportedTable
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.records import Batch, aligned
 
 MOMENTS = ("count", "mean", "variance")

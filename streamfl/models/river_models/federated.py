@@ -16,9 +16,9 @@ from streamfl.models.river_models.kind import ModelKind, federable
 from streamfl.models.river_models.river_pass import RiverPass
 from streamfl.models.river_models.state import export, imported
 from streamfl.online.external.admission import unusable
-from streamfl.protocol.decision_rule import likeliest
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.records import Batch
 
 

@@ -11,8 +11,8 @@ from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Way
 from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.arrived import Arrived
-from streamfl.protocol.decision_rule import together
 from streamfl.protocol.messages import OnlinePublished
+from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState

@@ -35,7 +35,7 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
-from streamfl.protocol.decision_rule import together
+from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.extremes import Extremes, believed, extremes, of_all

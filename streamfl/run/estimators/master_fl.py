@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
@@ -14,7 +14,6 @@ from river import base
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl.learning.model import Task
-from streamfl.protocol.decision_rule import likeliest, named
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from streamfl.models.by_weights import WeightsModel
 
 FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].annotation)
+OBJECTIVES: tuple[str, ...] = get_args(LearningSettings.model_fields["objective"].annotation)
 
 # A record of weight w is learnt w times.
 MOST_WEIGHT = 1000.0
@@ -65,9 +65,11 @@ class _MasterFL(base.Estimator):
             "neighbours": _plain(neighbours),
             "last_answer": _plain(last_answer),
             "model": "auto" if model is None else model,
+            **self._aim,
         }
         learning = LearningSettings.model_validate(options)
         learning.external_model(self._task)
+        learning.check_objective(self._task)
         self._federation = EmbeddedFederation(
             self._task,
             round_size=int(round_size),
@@ -97,6 +99,11 @@ class _MasterFL(base.Estimator):
             raise ValueError(  # noqa: TRY004
                 f"detector is {self.detector!r}: give a name, such as 'excess', or a detector of river.drift"
             )
+
+    @property
+    def _aim(self) -> dict[str, Any]:
+        """Return the settings that say what predictions are to be good at."""
+        return {}
 
     @property
     def _detector_name(self) -> str:
@@ -187,6 +194,7 @@ class _MasterFL(base.Estimator):
             parameters={
                 **{name: _plain(value) for name, value in self._get_params().items()},
                 "detector": self._detector_name,
+                **({"costs": self._aim["costs"]} if self._aim else {}),  # by name: JSON has no others
             },
             labels=tuple(self._labels.given[name] for name in self._labels.names),
             weighed=self._weighed,
@@ -321,6 +329,12 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     last_answer
         Whether each client also has a model of its own, and uses the last label that it learnt. Turn it off if labels
         come late, and in runs that are shorter than the delay.
+    objective
+        What `predict_one` is to be good at: `accuracy`; `balanced`, the mean recall of the labels; `kappa`, agreement
+        beyond chance; or `cost`, the price of wrong labels. It changes neither probabilities nor what is learnt.
+        `balanced` and `kappa` decide by the labels of closed rounds.
+    costs
+        With the objective `cost`, the price of missing a record of a label, by label; that of any other is 1.
 
     References
     ----------
@@ -350,8 +364,21 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         seed: int = 0,
         model: str | base.Estimator | type[WeightsModel] | None = None,
         last_answer: bool = True,
+        objective: str = "accuracy",
+        costs: Mapping[Any, float] | None = None,
     ) -> None:
+        self.objective = objective
+        self.costs = costs
+        if objective not in OBJECTIVES:
+            raise ValueError(f"no objective is called {objective!r}: use one of {', '.join(OBJECTIVES)}")
         super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)
+
+    @property
+    def _aim(self) -> dict[str, Any]:
+        return {
+            "objective": self.objective,
+            "costs": {str(label): cost for label, cost in (self.costs or {}).items()},
+        }
 
     @property
     def _multiclass(self) -> bool:
@@ -375,7 +402,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return self._by_label(self._federation.answer(self._client_of(x), features, X)[0])
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Return the most probable label; None before the first was seen."""
+        """Return the label that `objective` chooses, the most probable by default; None before the first was seen."""
         features, X = self._rows.row(x)
         return self._decided(self._federation.answer(self._client_of(x), features, X))[0]
 
@@ -399,7 +426,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return table.table_like(P, [self._labels.given[name] for name in self._federation.labels])
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable label of each record: a series if X is a data frame, else an array.
+        """Return the label of each record, as `predict_one` does: a series if X is a data frame, else an array.
 
         Before the first label was seen the series is empty, and the array holds None.
         """
@@ -415,9 +442,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return table, P
 
     def _decided(self, P: FloatArray) -> list[Any]:
-        """Return the label of each record; None where all probabilities are 0."""
-        found = named(likeliest(P), self._federation.labels)
-        return [None if name is None else self._labels.given[name] for name in found]
+        """Return the label that answers each record; None where all probabilities are 0."""
+        return [None if name is None else self._labels.given[name] for name in self._federation.decided(P)]
 
     def _by_label(self, p: FloatArray) -> dict[Any, float]:
         if not p.any():

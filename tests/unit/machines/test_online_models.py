@@ -46,7 +46,6 @@ from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.merging.agreed_round import after_round
 from streamfl.online.native.merging.grids import step_of_cells, step_of_weights
-from streamfl.protocol.decision_rule import likeliest
 from streamfl.protocol.decisions import Predicted, Seek
 from streamfl.protocol.events import BufferDue, RecordsRead, Tick
 from streamfl.protocol.messages import (
@@ -59,6 +58,7 @@ from streamfl.protocol.messages import (
     Served,
     Update,
 )
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native import sleeping
 from streamfl.protocol.native.change import NativeChange

@@ -29,6 +29,7 @@ from streamfl.protocol.messages import (
     Slot,
     TotalsAsked,
 )
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class OpenRound:
         moments: bool,
         pooled: bool = False,
         noisy: bool = False,
+        decision: DecisionRule = LIKELIEST,
         on_grids: bool = True,
     ) -> "OpenRound":
         """Open the round of a state.
@@ -73,6 +75,8 @@ class OpenRound:
             Whether clients send sums that are added up over all of them.
         noisy
             Whether noise hides single records in these: then gradients are on no grid.
+        decision
+            Which label answers.
         on_grids
             Whether what is published, and what clients send, is rounded to fit in few bytes.
         """
@@ -106,6 +110,7 @@ class OpenRound:
                 roster=0 if state.roster is None else state.roster.version,
                 repeats=state.repeats or None,
             ),
+            decision=decision,
             online=state.online is not None,
             tested=plan.tested,
         )

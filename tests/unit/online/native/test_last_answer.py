@@ -14,7 +14,7 @@ from streamfl.online.native.merging import merging
 from streamfl.online.native.mixture import LabelMixture
 from streamfl.online.native.private import last_answer_state
 from streamfl.online.native.private.last_answer import LastAnswer
-from streamfl.protocol.decision_rule import likeliest, together
+from streamfl.protocol.messages.decision_rule import likeliest, together
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import FOLLOWING, NativeSettings
 from streamfl.sampling import generator

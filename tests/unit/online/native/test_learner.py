@@ -13,7 +13,7 @@ from streamfl.models import Softmax
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.online_models import NativeOnlineModels
-from streamfl.protocol.decision_rule import likeliest
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import KINDS, ROWS, NativeSettings
 from streamfl.protocol.records import Batch, Span

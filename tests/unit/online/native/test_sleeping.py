@@ -14,8 +14,8 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
 from streamfl.online.native.mixture import LabelMixture, TargetMixture
-from streamfl.protocol.decision_rule import likeliest
 from streamfl.protocol.messages import OnlinePublished
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.native import sleeping
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import FERNS, NativeSettings
