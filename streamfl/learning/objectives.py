@@ -18,7 +18,7 @@ from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule, Tr
 MEMORY = 2000.0
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-# Kappas that are equal to so many digits are equal.
+# Kappas that are equal to so many digits are equal. docs/choices.md, "Bounds and rounding".
 DIGITS = 9
 
 

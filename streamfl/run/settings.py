@@ -108,9 +108,9 @@ class LearningSettings(_Settings):
     objective: Literal["accuracy", "balanced", "kappa", "cost"] = Field(
         "accuracy", json_schema_extra={"decides": False}
     )
-    """What predicted labels are to be good at: right answers (`accuracy`), the mean recall of the labels (`balanced`),
-    agreement beyond chance (`kappa`), or the price of wrong ones (`cost`); what is learnt does not depend on it, and
-    all but `accuracy` need models that learn record by record."""
+    """What predicted labels are to be good at: right answers (`accuracy`), the mean recall of the labels
+    (`balanced`), agreement beyond chance (`kappa`), or the price of wrong ones (`cost`); what is learnt does not
+    depend on it, and all but `accuracy` need models that learn record by record."""
     costs: dict[str, float] = Field(default_factory=dict, json_schema_extra={"unset": "`{}`", "decides": False})
     """With the objective `cost`, the price of missing a record of a label, such as `{ failure = 20 }`; that of any
     other label is 1."""

@@ -194,7 +194,7 @@ class _MasterFL(base.Estimator):
             parameters={
                 **{name: _plain(value) for name, value in self._get_params().items()},
                 "detector": self._detector_name,
-                **({"costs": self._aim["costs"]} if self._aim else {}),  # by name: JSON has no others
+                **{name: prices for name, prices in self._aim.items() if name == "costs" and prices},  # by name
             },
             labels=tuple(self._labels.given[name] for name in self._labels.names),
             weighed=self._weighed,
@@ -375,10 +375,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     @property
     def _aim(self) -> dict[str, Any]:
-        return {
-            "objective": self.objective,
-            "costs": {str(label): cost for label, cost in (self.costs or {}).items()},
-        }
+        given = (self.costs or {}).items()
+        return {"objective": self.objective, "costs": {name: cost for label, cost in given for name in _names(label)}}
 
     @property
     def _multiclass(self) -> bool:
@@ -532,6 +530,17 @@ def _weight(w: Any) -> float:
     if not isinstance(w, int | float | np.integer | np.floating) or not 0 <= w <= MOST_WEIGHT:
         raise ValueError(f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
     return float(w)
+
+
+def _names(label: Any) -> set[str]:
+    """Return the names that a label may have: labels that are equal in Python are one.
+
+    >>> sorted(_names(True)), _names("on")
+    (['1', '1.0', 'True'], {'on'})
+    """
+    plain = _plain(label)
+    equal = [kind(plain) for kind in (bool, int, float)] if isinstance(plain, int | float) else []
+    return {str(plain), *(str(one) for one in equal if one == plain)}
 
 
 def _plain(parameter: Any) -> Any:

@@ -15,8 +15,8 @@ from streamfl.wire import codec, messages, state_bytes
 pytestmark = pytest.mark.compiles
 
 
-def run(objective, **more):
-    return online(objective=objective, **more).run()
+def run(objective, *, rounds=3, **more):
+    return online(objective=objective, rounds=rounds, **more).run()
 
 
 def test_the_rule_of_a_round_follows_from_the_labels_of_rounds_before():
@@ -110,4 +110,4 @@ def test_no_update_is_refused_for_any_objective():
     for objective in (Balanced(), Kappa(), Cost({"nobody": 3.0})):
         told = run(objective)
         assert not told.of(Refusal)
-        assert sum(entry.records for entry in told.of(RoundClosed)) == 300
+        assert sum(entry.records for entry in told.of(RoundClosed)) == 180
