@@ -51,27 +51,27 @@ class TriedSums:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen(FieldGroup):
+class SeenLabels(FieldGroup):
     """What a coordinator remembers of the labels of earlier rounds, and of answers that were tried; counts decay."""
 
     labels: Mapping[str, float] = field(default_factory=dict)  # records by label
     tried: tuple[TriedSums, ...] = ()  # by power
 
-    def after(self, updates: Sequence[Update], labels: Sequence[str]) -> "Seen":
+    def after(self, updates: Sequence[Update], labels: Sequence[str]) -> "SeenLabels":
         """Return what is remembered after a round with these updates, of the labels that are registered by now."""
         counts = [{one.label: one.count} for update in updates for one in update.numbers.new]
         kept = math.exp(-sum(sum(part.values()) for part in counts) / MEMORY)
         told = [update.numbers.tried for update in updates if update.numbers.tried]
         by_power = zip(self.tried or (TriedSums(),) * len(POWERS), zip(*told, strict=True), strict=True)
         tried = tuple(sums.after(parts, kept, labels) for sums, parts in by_power) if told else self.tried
-        return Seen(labels=_sums(self.labels, counts, kept, labels), tried=tried)
+        return SeenLabels(labels=_sums(self.labels, counts, kept, labels), tried=tried)
 
     def weights(self, labels: Sequence[str]) -> dict[str, float]:
         """Return 1 over the share of each label that was seen, times a number that makes it 1 if shares are equal.
 
         A label counts as one record at least.
 
-        >>> Seen(labels={"no": 30.0, "yes": 10.0}).weights(("no", "yes", "new"))
+        >>> SeenLabels(labels={"no": 30.0, "yes": 10.0}).weights(("no", "yes", "new"))
         {'no': 0.666667, 'yes': 2.0}
         """
         counts = {label: max(1.0, self.labels[label]) for label in labels if self.labels.get(label)}
@@ -88,11 +88,11 @@ class Seen(FieldGroup):
 class Objective(Protocol):
     """What answers are to be good at; immutable."""
 
-    def rule(self, seen: Seen, labels: Sequence[str]) -> DecisionRule:
+    def rule(self, seen: SeenLabels, labels: Sequence[str]) -> DecisionRule:
         """Return the rule of the next round, by the records of earlier ones and the registered labels."""
         ...
 
-    def after(self, seen: Seen, updates: Sequence[Update], labels: Sequence[str]) -> Seen:
+    def after(self, seen: SeenLabels, updates: Sequence[Update], labels: Sequence[str]) -> SeenLabels:
         """Return what is remembered after a round."""
         ...
 
@@ -101,13 +101,13 @@ class Objective(Protocol):
 class Accuracy:
     """As many right answers as possible: the likeliest label answers."""
 
-    def rule(self, seen: Seen, labels: Sequence[str]) -> DecisionRule:
+    def rule(self, seen: SeenLabels, labels: Sequence[str]) -> DecisionRule:
         """Return the rule without weights."""
         return LIKELIEST
 
-    def after(self, seen: Seen, updates: Sequence[Update], labels: Sequence[str]) -> Seen:
+    def after(self, seen: SeenLabels, updates: Sequence[Update], labels: Sequence[str]) -> SeenLabels:
         """Remember nothing."""
-        return Seen()
+        return SeenLabels()
 
 
 ACCURACY = Accuracy()
@@ -123,7 +123,7 @@ class Cost(Accuracy):
 
     costs: Mapping[str, float]
 
-    def rule(self, seen: Seen, labels: Sequence[str]) -> DecisionRule:
+    def rule(self, seen: SeenLabels, labels: Sequence[str]) -> DecisionRule:
         """Return the rule whose weights are the prices, also of labels that nobody has seen."""
         return DecisionRule(weights=self.costs)
 
@@ -135,20 +135,20 @@ class Balanced:
     Over all records it is largest if the probability over the label's share decides.
     """
 
-    def rule(self, seen: Seen, labels: Sequence[str]) -> DecisionRule:
+    def rule(self, seen: SeenLabels, labels: Sequence[str]) -> DecisionRule:
         """Return the rule whose weights are 1 over shares."""
         return DecisionRule(weights=seen.weights(labels))
 
-    def after(self, seen: Seen, updates: Sequence[Update], labels: Sequence[str]) -> Seen:
+    def after(self, seen: SeenLabels, updates: Sequence[Update], labels: Sequence[str]) -> SeenLabels:
         """Remember the labels of records."""
         return seen.after(updates, labels)
 
 
 @dataclass(frozen=True)
-class Kappa(Balanced):
+class BestKappa(Balanced):
     """More agreement than by chance: by the power of 1 over shares that had the largest kappa so far."""
 
-    def rule(self, seen: Seen, labels: Sequence[str]) -> DecisionRule:
+    def rule(self, seen: SeenLabels, labels: Sequence[str]) -> DecisionRule:
         """Return the rule with the best power, and all powers to be tried."""
         weights = seen.weights(labels)
         return DecisionRule(weights=weights, power=seen.best, tried=POWERS) if weights else LIKELIEST

@@ -14,7 +14,7 @@ from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOption
 from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
-from streamfl.learning.objectives import Accuracy, Balanced, Cost, Kappa, Objective
+from streamfl.learning.objectives import Accuracy, Balanced, BestKappa, Cost, Objective
 from streamfl.learning.online_models import OnlineModels
 from streamfl.learning.pooling.masks import FEWEST as FEWEST_CLIENTS
 from streamfl.learning.pooling.masks import Sums
@@ -197,7 +197,7 @@ class LearningSettings(_Settings):
         >>> LearningSettings(objective="cost", costs="failure=20,ok=1").objective_chosen
         Cost(costs={'failure': 20.0, 'ok': 1.0})
         """
-        others: dict[str, Objective] = {"accuracy": Accuracy(), "balanced": Balanced(), "kappa": Kappa()}
+        others: dict[str, Objective] = {"accuracy": Accuracy(), "balanced": Balanced(), "kappa": BestKappa()}
         return others.get(self.objective, Cost(self.costs))
 
     @field_validator("bytes", mode="before")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.learning.objectives import POWERS, Balanced, Cost, Kappa, Seen, TriedSums
+from streamfl.learning.objectives import POWERS, Balanced, BestKappa, Cost, SeenLabels, TriedSums
 from streamfl.protocol.messages.decision_rule import DecisionRule, likeliest
 
 LABELS = ("a", "b", "c", "d")
@@ -22,12 +22,12 @@ def probabilities(draw: st.DrawFn) -> np.ndarray:
 
 @given(P=probabilities(), count=st.integers(1, 1000), cost=st.sampled_from([0.25, 1.0, 8.0]))
 def test_with_equal_shares_or_equal_costs_the_likeliest_label_answers(P, count, cost):
-    seen = Seen(labels=dict.fromkeys(LABELS, float(count)))
+    seen = SeenLabels(labels=dict.fromkeys(LABELS, float(count)))
     for rule in (
         Balanced().rule(seen, LABELS),
-        Kappa().rule(seen, LABELS),
-        Cost(dict.fromkeys(LABELS, cost)).rule(Seen(), LABELS),
-        Balanced().rule(Seen(), LABELS),
+        BestKappa().rule(seen, LABELS),
+        Cost(dict.fromkeys(LABELS, cost)).rule(SeenLabels(), LABELS),
+        Balanced().rule(SeenLabels(), LABELS),
     ):
         assert rule.codes(P, LABELS).tolist() == likeliest(P).tolist()
 
@@ -41,7 +41,9 @@ def test_with_the_power_0_the_likeliest_label_answers(P, weights):
 @given(P=probabilities(), costs=st.lists(st.integers(1, 30), min_size=4, max_size=4))
 def test_no_other_label_has_a_smaller_expected_cost(P, costs):
     prices = np.array(costs, np.float64)
-    answers = Cost(dict(zip(LABELS, prices.tolist(), strict=True))).rule(Seen(), ()).codes(P, LABELS).astype(int)
+    answers = (
+        Cost(dict(zip(LABELS, prices.tolist(), strict=True))).rule(SeenLabels(), ()).codes(P, LABELS).astype(int)
+    )
     expected = (P * prices).sum(axis=1, keepdims=True) - P * prices  # of each answer: all but its own label is missed
     assert (expected[np.arange(len(P)), answers] <= expected.min(axis=1) + 1e-9).all()
 
@@ -72,4 +74,4 @@ def test_kappa_is_that_of_the_table_of_truths_and_answers(counts):
 def test_of_powers_with_equal_kappa_the_least_is_chosen(kappas):
     truth = {"a": 50.0, "b": 50.0}
     tried = tuple(TriedSums(correct=50.0 + 10.0 * k, answers=truth) for k in kappas)
-    assert Seen(labels=truth, tried=tried).best == POWERS[kappas.index(max(kappas))]
+    assert SeenLabels(labels=truth, tried=tried).best == POWERS[kappas.index(max(kappas))]

@@ -13,7 +13,7 @@ from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
-from streamfl.learning.objectives import Seen
+from streamfl.learning.objectives import SeenLabels
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -347,7 +347,7 @@ class EmbeddedFederation:
 
     @property
     def _first_rule(self) -> DecisionRule:
-        return self.learning.objective_chosen.rule(Seen(), self.labels)
+        return self.learning.objective_chosen.rule(SeenLabels(), self.labels)
 
     def served(self, client_column: str, *, own: bool = False) -> ServedModel:
         """Return what all clients agree on after the last closed round; `own`: and what each alone knows now.

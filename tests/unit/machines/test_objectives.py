@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from unit.machines.test_online_models import online
 
-from streamfl.learning.objectives import POWERS, Accuracy, Balanced, Cost, Kappa
+from streamfl.learning.objectives import POWERS, Accuracy, Balanced, BestKappa, Cost
 from streamfl.machines.client.usable import unusable
 from streamfl.machines.coordinator.gate.checks import wrong_tried
 from streamfl.protocol.messages import DecisionRule, Refusal, RoundClosed, RoundOpened, Tried, Update
@@ -33,7 +33,7 @@ def test_the_rule_of_a_round_follows_from_the_labels_of_rounds_before():
 
 
 def test_for_kappa_each_power_is_tried_on_all_records_of_a_round():
-    told = run(Kappa())
+    told = run(BestKappa())
     for update in told.of(Update):
         tried = update.numbers.tried
         assert len(tried) == (0 if update.round == 1 else len(POWERS))
@@ -42,7 +42,7 @@ def test_for_kappa_each_power_is_tried_on_all_records_of_a_round():
     assert (last.tried, last.power in POWERS) == (POWERS, True)
 
 
-@pytest.mark.parametrize("objective", [Balanced(), Kappa(), Cost({"b": 50.0})], ids=repr)
+@pytest.mark.parametrize("objective", [Balanced(), BestKappa(), Cost({"b": 50.0})], ids=repr)
 def test_nothing_that_is_learnt_depends_on_the_objective(objective):
     told, plain = run(objective, at=40), run(Accuracy(), at=40)
     numbers = [
@@ -71,10 +71,10 @@ def test_without_an_objective_rounds_updates_and_states_have_not_a_byte_of_it():
 
 
 def test_a_saved_state_opens_the_same_round_by_the_same_rule():
-    told = run(Kappa())
+    told = run(BestKappa())
     state = state_bytes.decode(state_bytes.encode(told.coordinator.state))
     assert state.seen == told.coordinator.state.seen
-    assert Kappa().rule(state.seen, state.registry.labels) == told.of(RoundOpened)[-1].decision
+    assert BestKappa().rule(state.seen, state.registry.labels) == told.of(RoundOpened)[-1].decision
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_saved_state_opens_the_same_round_by_the_same_rule():
     ],
 )
 def test_impossible_counts_of_what_was_tried_are_refused(lie):
-    told = run(Kappa(), rounds=2)
+    told = run(BestKappa(), rounds=2)
     update = next(update for update in told.of(Update) if update.round == 2)
     opened = next(message for message in told.of(RoundOpened) if message.round == 2)
     machine = told.coordinator
@@ -107,7 +107,7 @@ def test_a_round_with_an_impossible_rule_is_not_used(rule):
 
 
 def test_no_update_is_refused_for_any_objective():
-    for objective in (Balanced(), Kappa(), Cost({"nobody": 3.0})):
+    for objective in (Balanced(), BestKappa(), Cost({"nobody": 3.0})):
         told = run(objective)
         assert not told.of(Refusal)
         assert sum(entry.records for entry in told.of(RoundClosed)) == 180

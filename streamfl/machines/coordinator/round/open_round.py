@@ -75,16 +75,13 @@ class OpenRound:
             Whether clients send sums that are added up over all of them.
         noisy
             Whether noise hides single records in these: then gradients are on no grid.
-        decision
-            Which label answers.
         on_grids
             Whether what is published, and what clients send, is rounded to fit in few bytes.
         """
         rounds = state.round - state.restarted
         whitened = any(live.whitened for live in plan.live)
-        second = whitened and wanted(rounds, state.registry.rows)
-        if pooled:
-            second = second and is_turn_of_all(state, rounds)
+        in_all = not pooled or is_turn_of_all(state, rounds)
+        second = whitened and wanted(rounds, state.registry.rows) and in_all
         in_turn = second or moments or state.online is not None
         message = RoundOpened(
             entry=state.entry,
