@@ -79,6 +79,16 @@ class SeenLabels(FieldGroup):
         return {label: significant(records / (len(counts) * count)) for label, count in counts.items()}
 
     @property
+    def is_possible(self) -> bool:
+        """Tell whether a coordinator can remember this: a saved state may be damaged.
+
+        >>> SeenLabels().is_possible, SeenLabels(labels={"a": float("nan")}).is_possible
+        (True, False)
+        """
+        counts = [*self.labels.values(), *(n for one in self.tried for n in (one.correct, *one.answers.values()))]
+        return len(self.tried) in {0, len(POWERS)} and all(0.0 <= count < math.inf for count in counts)
+
+    @property
     def best(self) -> float:
         """Return the power with the largest kappa, of equal ones the least."""
         kappas = [round(sums.kappa(self.labels), DIGITS) for sums in self.tried] or [0.0]

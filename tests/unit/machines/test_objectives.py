@@ -77,6 +77,13 @@ def test_a_saved_state_opens_the_same_round_by_the_same_rule():
     assert BestKappa().rule(state.seen, state.registry.labels) == told.of(RoundOpened)[-1].decision
 
 
+def test_a_state_with_impossible_counts_of_labels_is_refused():
+    state = run(BestKappa()).coordinator.state
+    assert state.wrong() is None
+    for seen in (replace(state.seen, tried=state.seen.tried[:2]), replace(state.seen, labels={"a": -1.0})):
+        assert replace(state, seen=seen).wrong() == "impossible counts of labels"
+
+
 @pytest.mark.parametrize(
     "lie",
     [

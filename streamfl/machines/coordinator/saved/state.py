@@ -124,6 +124,8 @@ class CoordinatorState:
         counts = [self.refused, *(count for member in self.members.values() for count in member.counts)]
         if not all(a <= b <= c for a, b, c in (*rising, (0, self.known_labels, labels))) or min(counts) < 0:
             return "impossible numbers"
+        if not self.seen.is_possible:
+            return "impossible counts of labels"
         return wrong_registry(self.registry)
 
     def answer(self, join: Join, member: Member) -> Joined:
