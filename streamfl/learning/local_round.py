@@ -276,12 +276,13 @@ class LocalRound:
     def _full_slopes(self, slots: Sequence[Slot], derivatives: FloatArray, count: int) -> dict[str, FloatArray]:
         """Return the gradient of every trained model at the round's start: of a whitened one the sum, else the mean.
 
-        `derivatives` are those of the losses, shape (slots, columns, n); `count` records are trained on.
+        `derivatives` are those of the losses, shape (slots, columns, n), and those of held-out records become zero;
+        `count` records are trained on.
         """
         records, width = self.records, derivatives.shape[1]
         stacked = derivatives.reshape(len(slots) * width, -1)
         if self.held is not None:
-            stacked = np.where(self.held, 0.0, stacked)
+            stacked[:, self.held] = 0.0
         sums = (records.Z.T @ stacked.T).reshape(-1, len(slots), width)
         rounded = self._on_grid(sums) if any(slot.whitened for slot in slots) else sums
         slopes = {}

@@ -160,8 +160,10 @@ class _Pass:
 
     def derivatives(self, models: Sequence[int]) -> FloatArray:
         """Return p - e_y of some models."""
-        p: FloatArray = self.exponentials[list(models)]
-        p /= self.totals[list(models)]
+        exponentials, totals = self.exponentials, self.totals
+        if len(models) < len(totals):
+            exponentials, totals = exponentials[list(models)], totals[list(models)]
+        p: FloatArray = exponentials / totals
         for of_one in p.reshape(len(p), p.shape[1] * p.shape[2]):
             of_one[self.places] -= 1.0
         return p
@@ -172,9 +174,13 @@ class _Pass:
         >>> _Pass.over(np.array([[[1.0, 2.0, 2.0], [3.0, 2.0, 0.0]]]), np.zeros(3)).predictions()
         array([[1., 0., 0.]])
         """
+        labels = self.shifted.shape[1]
+        is_largest = self.shifted == 0.0
+        if np.count_nonzero(is_largest) == self.losses.size:  # no equals: a product is four times as fast as argmax
+            return np.asarray(np.arange(float(labels)) @ is_largest.astype(np.float64))
         found: FloatArray = np.zeros(self.losses.shape)
-        for label in reversed(range(self.shifted.shape[1])):  # argmax takes twice as long
-            np.putmask(found, self.shifted[:, label] == 0.0, float(label))
+        for label in reversed(range(labels)):
+            np.putmask(found, is_largest[:, label], float(label))
         return found
 
 

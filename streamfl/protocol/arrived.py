@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from streamfl.protocol.memory import MOST_KEPT, memory
+from streamfl.protocol.messages.base import Message
 
 V = TypeVar("V")
 
@@ -28,18 +29,24 @@ class Arrived(Generic[V]):
     versions: dict[int, V] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)  # of the versions, counted once: that takes time
 
-    def take(self, version: int, value: V) -> None:
-        """Store a version as the last arrival; beyond `VERSIONS`, or `MOST_KEPT` bytes, the first are dropped."""
-        self.versions.pop(version, None)
-        self.versions[version] = value
-        self._sizes = {v: self._sizes[v] for v in self.versions if v != version} | {version: memory(value)}
+    def take(self, version: int, value: V) -> int:
+        """Store a version as the last arrival; beyond `VERSIONS`, or `MOST_KEPT` bytes, the first are dropped.
+
+        Returns
+        -------
+        About how many bytes the value takes.
+        """
+        size = value.memory if isinstance(value, Message) else memory(value)
+        self.drop(version)
+        self.versions[version], self._sizes[version] = value, size
         while len(self.versions) > VERSIONS or (len(self.versions) > 1 and self.memory > MOST_KEPT):
-            del self.versions[next(iter(self.versions))]
+            self.drop(next(iter(self.versions)))
+        return size
 
     @property
     def memory(self) -> int:
         """Return about how many bytes all versions take."""
-        return sum([self._sizes[version] for version in self.versions])
+        return sum(self._sizes.values())
 
     def get(self, version: int) -> V | None:
         """Return the value of a version, None if it is not stored."""
@@ -49,6 +56,12 @@ class Arrived(Generic[V]):
         """Tell whether a version is stored."""
         return version in self.versions
 
+    def drop(self, version: int) -> None:
+        """Drop a version, if it is stored."""
+        self.versions.pop(version, None)
+        self._sizes.pop(version, None)
+
     def forget_before(self, version: int) -> None:
         """Drop all versions before this one."""
-        self.versions = {v: value for v, value in self.versions.items() if v >= version}
+        for old in [v for v in self.versions if v < version]:
+            self.drop(old)

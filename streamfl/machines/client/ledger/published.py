@@ -7,7 +7,7 @@ from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError
 from streamfl.protocol.arrived import Arrived
 from streamfl.protocol.changes import followed
-from streamfl.protocol.memory import MOST_KEPT, memory
+from streamfl.protocol.memory import MOST_KEPT
 from streamfl.protocol.messages import ModelPublished, ModelsChanged, RegistryPublished, Slot
 from streamfl.protocol.registry import Registry
 
@@ -48,8 +48,7 @@ class Published:
 
     def _keep(self, slot: str, version: int, weights: FloatArray) -> None:
         versions = self.slots[slot] = self.slots.pop(slot, Arrived())
-        versions.take(version, weights)
-        self._most += memory(weights)
+        self._most += versions.take(version, weights)
         if len(self.slots) > MODELS or self._most > MOST_KEPT:
             self._shed()
 
@@ -65,7 +64,7 @@ class Published:
                 errors.append(error)
                 models = {}
             if models is not None:
-                del self.changes.versions[version]
+                self.changes.drop(version)
                 for slot, weights in models.items():
                     self._keep(slot, version, weights)
         return errors
