@@ -71,7 +71,8 @@ def likeliest(P: FloatArray) -> FloatArray:
     """
     if not P.shape[1]:
         return np.full(len(P), NO_LABEL)
-    found: FloatArray = np.where(P.any(axis=1), P.argmax(axis=1), NO_LABEL).astype(np.float64)
+    found: FloatArray = P.argmax(axis=1).astype(np.float64)
+    found[P.max(axis=1) == 0.0] = NO_LABEL
     return found
 
 
@@ -91,4 +92,6 @@ def together(parts: Sequence[FloatArray], columns: int) -> FloatArray:
     array([[0., 0.],
            [1., 0.]])
     """
+    if len(parts) == 1 and parts[0].shape[1] == columns:
+        return parts[0]  # as of a single record
     return np.concatenate([np.zeros((0, columns)), *(widened(part, columns) for part in parts)])
