@@ -23,6 +23,7 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.printable import printable
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule, named
 from streamfl.protocol.records import Batch, Span, without_infinity
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.formats.own import Deserialize, Features, OwnRecords
@@ -38,7 +39,7 @@ from streamfl.run.report.changes import Told, sentence
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import SystemClock
 from streamfl.runtime.loop import settle
-from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.runtime.ports import Clock, RecordFormat
 from streamfl.runtime.transport.memory import MemoryTransport
 from streamfl.runtime.transport.memory_host import MemoryHost
@@ -168,9 +169,15 @@ class Federation:
         It is None before the federation has a model, and for a record that cannot be read. Nothing is learnt.
         """
         answers, labels = self._answers(client, list(several(records)))
-        is_regression = self._settings.federation.task == "regression"
-        found = [None if p is None else float(p[0]) if is_regression else labels[int(p.argmax())] for p in answers]
+        node = self._node_of(client)
+        rule = LIKELIEST if node is None else node.machine.decision
+        found = [None if p is None else self._decided(p, labels, rule) for p in answers]
         return found[0] if is_one(records) else found
+
+    def _decided(self, p: FloatArray, labels: tuple[str, ...], rule: DecisionRule) -> str | float | None:
+        if self._settings.federation.task == "regression":
+            return float(p[0])
+        return named(rule.codes(p[None], labels), labels)[0]
 
     def probabilities(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
         """Return the probability of each label, as `predict` returns labels."""
@@ -259,7 +266,7 @@ class Federation:
         """Return what a client answers to each record, None where it cannot, and the labels."""
         answers: list[FloatArray | None] = [None] * len(records)
         found = self._asked.decode(range(len(records)), list(map(self._message, records)))
-        n, node = len(found.positions), self._node.nodes.get(client) or next(iter(self._node.nodes.values()), None)
+        n, node = len(found.positions), self._node_of(client)
         if node is None or not n:
             return answers, ()
         features, (X, _) = found.features, without_infinity(found.X)
@@ -270,6 +277,10 @@ class Federation:
             for i, answer in zip(found.positions.tolist(), P, strict=True):
                 answers[i] = answer
         return answers, labels
+
+    def _node_of(self, client: str) -> ClientNode | None:
+        """Return the node that answers a client: its own, or else the first one."""
+        return self._node.nodes.get(client) or next(iter(self._node.nodes.values()), None)
 
     def _observe(self, event: FromCoordinator | Refused) -> None:
         if isinstance(event, RoundClosed | Restarted | LocalDrift):

@@ -337,6 +337,18 @@ def demo(**options: Any) -> None:
     help="Limit the size of each client's updates to N bytes per record, from round 5 on. To stay below the limit, "
     "clients round what their models have learnt more coarsely. auto: no limit.",
 )
+@click.option(
+    "--objective",
+    type=click.Choice(["accuracy", "balanced", "kappa", "cost"]),
+    help="What predicted labels are to be good at. accuracy: as many right ones as possible. balanced: the mean "
+    "recall of the labels. kappa: agreement beyond chance. cost: the price of wrong ones, see --costs. "
+    "Default: accuracy.",
+)
+@click.option(
+    "--costs",
+    metavar="LABEL=PRICE,..",
+    help="With --objective cost: the price of missing a record of a label, such as failure=20. Default: 1.",
+)
 @_outputs
 def replay(file: str, **options: Any) -> None:
     """Replay a recorded stream as a federation, and report accuracy and drifts.
@@ -472,7 +484,10 @@ def table_named(source: "str | DataFrame", options: dict[str, Any], console: "Co
 OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
-LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "mu", "l2", "local_batch", "gamma")
+LEARNING = (
+    *("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "mu", "l2", "local_batch", "gamma"),
+    *("objective", "costs"),
+)
 PRIVACY = ("secure_aggregation", "noise", "radius", "delta")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
 REPLAY = ("min_records", "seed", "label_delay", "aggregation", "scaling", "interval")

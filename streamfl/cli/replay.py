@@ -1,12 +1,10 @@
 """The commands `demo` and `replay`: deal a stream to clients, replay it, show progress, and write the outputs."""
 
-import csv
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -35,6 +33,7 @@ from streamfl.run.dealing.order import follow_each_other, row_times, usual_round
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
+from streamfl.run.predictions.predictions_file import PredictionsFile
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
 from streamfl.run.report.changes import moved_sentence
 from streamfl.run.report.display import Progress, local_text, notice_text, summary
@@ -107,38 +106,6 @@ class Outputs:
             raise UsageError(f"{what}; leave it out")
         if self.own_models_out is not None:
             check_own_files(self.own_models_out, learning, task)
-
-
-@dataclass
-class PredictionsFile:
-    """Writes the predictions of a replay as they are made."""
-
-    # They give the number in the file of a client's next record.
-    table: Table
-    logs: dict[str, Log]
-    to: TextIO  # an open text file
-    _written: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self._csv = csv.writer(self.to, lineterminator="\n")
-        self._csv.writerow(["record", "client", "round", "label", "predicted"])
-
-    def add(self, predicted: Predicted) -> None:
-        """Write the predictions of one client's round."""
-        client, n = predicted.client, len(predicted.truth)
-        start = self._written[client]
-        self._written[client] += n
-        rows = self.logs[client].rows[start : start + n]
-        records = self.table.places[rows].tolist()
-        truth = _named(predicted.truth.tolist(), predicted.labels)
-        served = _named(predicted.served.tolist(), predicted.labels)
-        for record, label, prediction in zip(records, truth, served, strict=True):
-            self._csv.writerow([record, client, predicted.round, label, prediction])
-
-
-def _named(values: list[float], labels: tuple[str, ...]) -> list[str] | list[float]:
-    """Return label indices as names, "" for -1; targets stay as they are."""
-    return [labels[int(v)] if v >= 0 else "" for v in values] if labels else values
 
 
 def run_replay(

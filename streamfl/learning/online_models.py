@@ -279,7 +279,7 @@ class AtClient(abc.ABC):
     @property
     @abc.abstractmethod
     def served(self) -> FloatArray:
-        """The prediction of each record just before it was learnt, shape (records,)."""
+        """The prediction of each record just before it was learnt, as of `answer`, with the labels known by now."""
 
     @abc.abstractmethod
     def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> Learnt:

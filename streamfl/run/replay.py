@@ -28,7 +28,7 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.records.table import Table
-from streamfl.records.values.cells import quoted
+from streamfl.records.values.cells import listed, quoted
 from streamfl.records.values.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
@@ -156,6 +156,8 @@ class Replay:
 
     def __post_init__(self) -> None:
         _check_features(self.table)
+        self.settings.learning.check_objective(self.task)
+        self._check_costs()
         self.settings.learning.check_budget(self._largest_round)
         settings = self.settings
         settings.privacy.check(settings.learning, settings.profile, self.task, settings.aggregation)
@@ -265,6 +267,13 @@ class Replay:
         """Return what tells the order in which the records of the table came."""
         return row_times(self.table, self.logs)
 
+    def _check_costs(self) -> None:
+        """Refuse prices of labels that no record has."""
+        others = [label for label in self.settings.learning.costs if label not in self.table.labels]
+        if others:
+            known = listed(self.table.labels)
+            raise UsageError(f"costs: no label is called {quoted(others[0])}; the labels are {known}")
+
     def _time_of(self, closed: RoundSummary) -> str | None:
         times = self.table.times
         if not len(times):
@@ -335,6 +344,7 @@ class Replay:
                 else max(settings.round_size, settings.min_records),
                 task=self.task,
                 scaling=settings.scaling,
+                objective=settings.learning.objective_chosen,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
                 secure_aggregation=settings.privacy.secure_aggregation,

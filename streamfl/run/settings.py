@@ -14,6 +14,7 @@ from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOption
 from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
+from streamfl.learning.objectives import Accuracy, Balanced, BestKappa, Cost, Objective
 from streamfl.learning.online_models import OnlineModels
 from streamfl.learning.pooling.masks import FEWEST as FEWEST_CLIENTS
 from streamfl.learning.pooling.masks import Sums
@@ -35,6 +36,7 @@ from streamfl.plugins.models import AUTO, MODELS, check_model, external_model, i
 from streamfl.plugins.profiles import PROFILES
 from streamfl.protocol.external.interface import ExternalModel
 from streamfl.protocol.messages import Update
+from streamfl.protocol.messages.decision_rule import LARGEST, LEAST
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.registered import Registered
 
@@ -113,6 +115,15 @@ class LearningSettings(_Settings):
     last_answer: bool = True
     """Whether each client also predicts from a model of its own, which it does not send, and from the last label or
     target that it learnt."""
+    objective: Literal["accuracy", "balanced", "kappa", "cost"] = Field(
+        "accuracy", json_schema_extra={"decides": False}
+    )
+    """What predicted labels are to be good at: right answers (`accuracy`), the mean recall of the labels
+    (`balanced`), agreement beyond chance (`kappa`), or the price of wrong ones (`cost`); what is learnt does not
+    depend on it, and all but `accuracy` need models that learn record by record."""
+    costs: dict[str, float] = Field(default_factory=dict, json_schema_extra={"unset": "`{}`", "decides": False})
+    """With the objective `cost`, the price of missing a record of a label, such as `{ failure = 20 }`; that of any
+    other label is 1."""
     bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
     """The limit on the size of each client's updates from round 5 on, a positive number; `auto`: no limit."""
 
@@ -131,6 +142,61 @@ class LearningSettings(_Settings):
     def _model_exists(cls, model: Any) -> Any:
         check_model(model)
         return model
+
+    @field_validator("costs", mode="before")
+    @classmethod
+    def _parse_costs(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = [part.rpartition("=") for part in value.split(",")]
+        if not all(label and cost for label, _, cost in parts):
+            raise UsageError(f"costs {value}: write the price of each label as LABEL=PRICE, such as failure=20")
+        return {label: cost for label, _, cost in parts}
+
+    @model_validator(mode="after")
+    def _objective_has_its_costs(self) -> Self:
+        if (self.objective == "cost") != bool(self.costs):
+            needed = "give the price of missing a label, such as failure=20"
+            idle = "which has no prices; set it to cost, or leave costs out"
+            why = needed if self.objective == "cost" else idle
+            raise UsageError(f"costs: the objective is {self.objective}, {why}")
+        for label, cost in self.costs.items():
+            if not LEAST <= cost <= LARGEST:
+                raise UsageError(f"costs: the price of {label} is {cost:g}; give a positive number")
+        return self
+
+    def check_objective(self, task: Task) -> None:
+        """Check that predictions can serve the objective with these settings, which hold with a profile.
+
+        Raises
+        ------
+        UsageError
+            There are no labels, or models that learn record by record do not predict them.
+
+        >>> rounds = LearningSettings(objective="balanced", features="rounds")
+        >>> rounds.check_objective("classification")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        streamfl.errors.UsageError: objective balanced: it needs models that learn record by record; leave it ...
+        """
+        if self.objective == "accuracy":
+            return
+        if task == "regression":
+            raise UsageError(f"objective {self.objective}: it is about labels, but these are numbers; leave it out")
+        if self.features == "rounds" or is_external(self.model):
+            raise UsageError(
+                f"objective {self.objective}: it needs models that learn record by record; leave it out, or set "
+                "features to auto, linear or ferns, without a model of another library"
+            )
+
+    @property
+    def objective_chosen(self) -> Objective:
+        """Return what answers are to be good at, as the core has it.
+
+        >>> LearningSettings(objective="cost", costs="failure=20,ok=1").objective_chosen
+        Cost(costs={'failure': 20.0, 'ok': 1.0})
+        """
+        others: dict[str, Objective] = {"accuracy": Accuracy(), "balanced": Balanced(), "kappa": BestKappa()}
+        return others.get(self.objective, Cost(self.costs))
 
     @field_validator("bytes", mode="before")
     @classmethod

@@ -534,6 +534,7 @@ class FederationSettings(BaseSettings):
         _ = self.record_format
         self.learning.external_model(self.federation.task)
         learning = self._learning
+        learning.check_objective(self.federation.task)
         learning.check_budget(size if self.rounds.clock == "records" else None)
         profile = self.profile.resolved_with(self.privacy)
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
@@ -631,6 +632,7 @@ class FederationSettings(BaseSettings):
             aggregation=rounds.aggregation,
             task=self.federation.task,
             scaling=self.federation.scaling,
+            objective=self.learning.objective_chosen,
             limits=self.limits,
             partitions=self._label_partitions(self.labels) if self.labels.topic else self.partitions,
             features=self.partitions if self.labels.topic else (),

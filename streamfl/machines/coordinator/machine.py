@@ -51,6 +51,7 @@ from streamfl.protocol.messages import (
     Scores,
     Update,
 )
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 from streamfl.protocol.moments import NOTHING
 from streamfl.protocol.registry import Registry
 
@@ -167,6 +168,11 @@ class Coordinator:
             No round has been opened.
         """
         return self.state.registry, self._standing.open_round.serving
+
+    @property
+    def decision(self) -> DecisionRule:
+        """Return which label answers in the open round; the likeliest if none is open."""
+        return LIKELIEST if self._unsaved.open is None else self._unsaved.open.message.decision
 
     def branches(self) -> dict[str, FloatArray]:
         """Return the weights of the model of the branch of each client that has one, by client."""

@@ -18,6 +18,7 @@ from streamfl.models.river_models.state import export, imported
 from streamfl.online.external.admission import unusable
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.records import Batch
 
 
@@ -137,7 +138,7 @@ class FederatedRiverPass:
                 self._unlearnt += not self._learns(x, y)
                 continue
             label = batch.labels[int(y)]
-            served[i] = _most_probable(self._probabilities(x))
+            served[i] = likeliest(self._probabilities(x)[None])[0]
             code = self._codes.setdefault(label, len(self._codes))
             if self._learns(x, self._named(label, code)):
                 self._known.add(label)
@@ -202,10 +203,6 @@ class FederatedRiverPass:
         except Exception:  # River raises what it likes
             return 0.0
         return target if math.isfinite(target) else 0.0
-
-
-def _most_probable(p: FloatArray) -> float:
-    return float(p.argmax()) if p.any() else -1.0
 
 
 def _dicts(batch: Batch) -> Iterator[dict[Hashable, float]]:

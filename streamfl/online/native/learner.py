@@ -35,6 +35,7 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
+from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.extremes import Extremes, believed, extremes, of_all
@@ -70,7 +71,7 @@ class LastPrediction(NamedTuple):
 
     features: tuple[str, ...]
     values: bytes
-    served: float
+    outputs: FloatArray  # shape (1, columns)
 
 
 class KeptOwn(NamedTuple):
@@ -91,8 +92,8 @@ class NativeLearner:
     --------
     >>> learner = NativeLearner(NativeSettings("linear", neighbours=False))
     >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0, 1, 0, 1])
-    >>> learner.learn(("x",), X, y, ("a", "b"))
-    array([-1.,  0.,  1.,  1.])
+    >>> learner.learn(("x",), X, y, ("a", "b")).argmax(axis=1)
+    array([0, 0, 1, 1])
     >>> learner.labels, learner.predicted(("x",), np.array([[1.0]])).round(2)
     (('a', 'b'), array([[0.45, 0.55]]))
     """
@@ -560,26 +561,27 @@ class NativeLearner:
 
         Returns
         -------
-        The predicted label indices in this learner's `labels` as they are after the call (-1 before any label), or
-        targets; shape (n,).
+        The predictions: probabilities of this learner's `labels` as they are after the call (all 0 before any label),
+        shape (n, labels), or targets, shape (n, 1).
         """
-        served = np.zeros(len(X))
+        parts: list[FloatArray] = []
         rounds = np.zeros((len(X), 0)) if rounds is None else rounds
         for rows in self._parts(features, X, y, labels):
             i = rows.start
             if self.has_predicted(features, X[rows], y[rows], labels) and self._last_prediction is not None:
-                served[i] = self._last_prediction.served
+                parts.append(self._last_prediction.outputs)
                 self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), _NO_PREDICTIONS)
                 continue
             before = None
             if not self._knows(y, labels, i) or self._new(features, X[i]):
-                before = self._served(self.predicted(features, X[i : i + 1], rounds[i : i + 1]))
+                before = self.predicted(features, X[i : i + 1], rounds[i : i + 1])
                 self._add_names(features, X[i], None if self.settings.targets else labels[int(y[i])])
             outputs = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
             self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs)
-            served[rows] = self._served(outputs)
-            served[i] = served[i] if before is None else before[0]  # predicted before its new names were known
-        return served
+            if before is not None:  # predicted before its new names were known
+                outputs[0, : before.shape[1]], outputs[0, before.shape[1] :] = before[0], 0.0
+            parts.append(outputs)
+        return together(parts, self._models.weights.shape[-1])
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray | None = None) -> FloatArray:
         """Return its present predictions: probabilities, shape (n, labels), or targets, shape (n, 1)."""
@@ -588,7 +590,7 @@ class NativeLearner:
         if outputs.size:
             self._run(features, X, np.zeros((len(X), 0)) if rounds is None else rounds, np.zeros(0), outputs)
             if len(X) == 1 and not self._new(features, X[0]):
-                self._last_prediction = LastPrediction(features, X.tobytes(), float(self._served(outputs)[0]))
+                self._last_prediction = LastPrediction(features, X.tobytes(), outputs.copy())
         return outputs
 
     def standardised(self, features: tuple[str, ...], x: FloatArray) -> FloatArray:
@@ -612,12 +614,6 @@ class NativeLearner:
         ):
             return False
         return self._knows(y, labels, 0)
-
-    def _served(self, outputs: FloatArray) -> FloatArray:
-        """Return the predictions that outputs lead to: label indices (-1 without any label), or targets."""
-        if self.settings.targets:
-            return outputs[:, 0]
-        return outputs.argmax(axis=1).astype(np.float64) if outputs.shape[1] else np.full(len(outputs), -1.0)
 
     def _run(
         self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray, truths: FloatArray, outputs: FloatArray

@@ -14,6 +14,7 @@ from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.learning.error_quantiles import ErrorQuantiles
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
+from streamfl.learning.objectives import SeenLabels
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -22,7 +23,8 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.messages import DecisionRule, FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.messages.decision_rule import named
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import Batch, Span, without_infinity
 from streamfl.protocol.registry import TargetUnit
@@ -370,6 +372,15 @@ class EmbeddedFederation:
         placed[:, [places[label] for label in labels]] = predicted
         return placed
 
+    def decided(self, P: FloatArray) -> list[str | None]:
+        """Return the label that answers by each row of probabilities; None where all are 0."""
+        rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
+        return named(rule.codes(P, self.labels), self.labels)
+
+    @property
+    def _first_rule(self) -> DecisionRule:
+        return self.learning.objective_chosen.rule(SeenLabels(), self.labels)
+
     def served(self, *, own: bool = False, **names: Any) -> ServedModel:
         """Return what all clients agree on after the last closed round; `own`: and what each alone knows now.
 
@@ -544,6 +555,7 @@ class EmbeddedFederation:
             min_clients=len(self._clients),
             task=self.task,
             limits=LIMITS,
+            objective=self.learning.objective_chosen,
             alone=self.alone,
         )
         machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, self._learner)))

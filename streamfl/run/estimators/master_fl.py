@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from streamfl.models.by_weights import WeightsModel
 
 FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].annotation)
+OBJECTIVES: tuple[str, ...] = get_args(LearningSettings.model_fields["objective"].annotation)
 
 # A record of weight w is learnt w times.
 MOST_WEIGHT = 1000.0
@@ -65,9 +66,11 @@ class _MasterFL(base.Estimator):
             "neighbours": _plain(neighbours),
             "last_answer": _plain(last_answer),
             "model": "auto" if model is None else model,
+            **self._aim,
         }
         learning = LearningSettings.model_validate(options)
         learning.external_model(self._task)
+        learning.check_objective(self._task)
         self._federation = EmbeddedFederation(
             self._task,
             round_size=int(round_size),
@@ -97,6 +100,11 @@ class _MasterFL(base.Estimator):
             raise ValueError(  # noqa: TRY004
                 f"detector is {self.detector!r}: give a name, such as 'excess', or a detector of river.drift"
             )
+
+    @property
+    def _aim(self) -> dict[str, Any]:
+        """Return the settings that say what predictions are to be good at."""
+        return {}
 
     @property
     def _detector_name(self) -> str:
@@ -189,6 +197,7 @@ class _MasterFL(base.Estimator):
             parameters={
                 **{name: _plain(value) for name, value in self._get_params().items()},
                 "detector": self._detector_name,
+                **{name: prices for name, prices in self._aim.items() if name == "costs" and prices},  # by name
             },
             labels=tuple(self._labels.given[name] for name in self._labels.names),
             weighed=self._weighed,
@@ -335,6 +344,12 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     last_answer
         Whether each client also has a model of its own, and uses the last label that it learnt. Turn it off if labels
         come late, and in runs that are shorter than the delay.
+    objective
+        What `predict_one` is to be good at: `accuracy`; `balanced`, the mean recall of the labels; `kappa`, agreement
+        beyond chance; or `cost`, the price of wrong labels. It changes neither probabilities nor what is learnt.
+        `balanced` and `kappa` decide by the labels of closed rounds.
+    costs
+        With the objective `cost`, the price of missing a record of a label, by label; that of any other is 1.
 
     References
     ----------
@@ -364,8 +379,19 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         seed: int = 0,
         model: str | base.Estimator | type[WeightsModel] | None = None,
         last_answer: bool = True,
+        objective: str = "accuracy",
+        costs: Mapping[Any, float] | None = None,
     ) -> None:
+        self.objective = objective
+        self.costs = costs
+        if objective not in OBJECTIVES:
+            raise ValueError(f"no objective is called {objective!r}: use one of {', '.join(OBJECTIVES)}")
         super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)
+
+    @property
+    def _aim(self) -> dict[str, Any]:
+        given = (self.costs or {}).items()
+        return {"objective": self.objective, "costs": {name: cost for label, cost in given for name in _names(label)}}
 
     @property
     def _multiclass(self) -> bool:
@@ -389,8 +415,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return self._by_label(self._answer(x))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Return the most probable label; None before the first was seen."""
-        return self._most_probable(self._answer(x))
+        """Return the label that `objective` chooses, the most probable by default; None before the first was seen."""
+        return self._decided(self._answer(x)[None])[0]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -414,13 +440,13 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return table.table_like(P, [self._labels.given[name] for name in self._federation.labels])
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable label of each record: a series if X is a data frame, else an array.
+        """Return the label of each record, as `predict_one` does: a series if X is a data frame, else an array.
 
         Before the first label was seen the series is empty, and the array holds None.
         """
         table, P = self._probabilities(X)
         known = P.shape[1] or table.frame is None
-        return table.column_like([self._most_probable(p) for p in P] if known else [])
+        return table.column_like(self._decided(P) if known else [])
 
     def _probabilities(self, X: Any) -> tuple[rows.ManyRows, FloatArray]:
         table, runs = self._parts(X)
@@ -429,10 +455,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
             P[part] = self._federation.answer(client, table.features, table.X[part])
         return table, P
 
-    def _most_probable(self, p: FloatArray) -> Any:
-        """Return the label of the largest probability, the first of equal ones; None if all are 0."""
-        code = int(p.argmax()) if len(p) else -1
-        return self._labels.given[self._federation.labels[code]] if code >= 0 and p[code] > 0.0 else None
+    def _decided(self, P: FloatArray) -> list[Any]:
+        """Return the label that answers each record; None where all probabilities are 0."""
+        return [None if name is None else self._labels.given[name] for name in self._federation.decided(P)]
 
     def _by_label(self, p: FloatArray) -> dict[Any, float]:
         if not p.any():
@@ -570,6 +595,17 @@ def _weight(w: Any) -> float:
     if not isinstance(w, int | float | np.integer | np.floating) or not 0 <= w <= MOST_WEIGHT:
         raise ValueError(f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
     return float(w)
+
+
+def _names(label: Any) -> set[str]:
+    """Return the names that a label may have: labels that are equal in Python are one.
+
+    >>> sorted(_names(True)), _names("on")
+    (['1', '1.0', 'True'], {'on'})
+    """
+    plain = _plain(label)
+    equal = [kind(plain) for kind in (bool, int, float)] if isinstance(plain, int | float) else []
+    return {str(plain), *(str(one) for one in equal if one == plain)}
 
 
 def _plain(parameter: Any) -> Any:

@@ -168,9 +168,9 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
     asked = replace(asked, request=replace(asked.request, wanted=frozenset(model.encoding.times)))
     with blocks(asked.request) as opened, _written(asked, model) as to:
         run = _Run(asked, model, opened, console, notation)
-        for records, decided, predictions, truth in run.predictions():
+        for records, decided, probabilities, truth in run.predictions():
             for writer in to:
-                writer.write(records, decided, predictions, truth)
+                writer.write(records, decided, probabilities, truth)
     run.tell(stopwatch() - began)
 
 
@@ -220,7 +220,7 @@ class _Run:
         self._unusable = UnusableCells(self.opened.unit)
 
     def predictions(self) -> Iterator[tuple[IntArray, Sequence[object], FloatArray, list[object]]]:
-        """Yield the numbers of records in the file, what is predicted, the predictions, and truths if there are any.
+        """Yield the numbers of records in the file, predictions, their probabilities, and truths if there are any.
 
         Compiled loops let other threads run, so that each core predicts a block while the next one is read.
         """
@@ -229,7 +229,8 @@ class _Run:
                 decided = self.model.decided(predictions)
                 self.score.add(part.truth, decided)
                 self.predicted += len(part.records)
-                yield part.records, decided, predictions, part.truth
+                told = predictions[np.arange(len(predictions)), self.model.codes_decided(predictions)]
+                yield part.records, decided, told, part.truth
         if not self.predicted:
             raise self._nothing()
 
@@ -386,7 +387,7 @@ def _worth(made: Provenance) -> str:
 
 class _PredictionWriter(Protocol):
     def write(
-        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+        self, records: IntArray, decided: Sequence[object], probabilities: FloatArray, truth: Sequence[object]
     ) -> None:
         """Write the predictions of some records."""
 
@@ -404,7 +405,7 @@ class _Csv:
         self._csv = csv.writer(self.to, lineterminator="\n")
 
     def write(
-        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+        self, records: IntArray, decided: Sequence[object], probabilities: FloatArray, truth: Sequence[object]
     ) -> None:
         """Write the predictions of some records."""
         if not self._begun:  # an error before the first prediction leaves no half of a table
@@ -412,7 +413,7 @@ class _Csv:
             self._csv.writerow(["record", *chain(*names)])
             self._begun = True
         label = [truth] if self.labelled else []
-        probability = [_probabilities(predictions)] if self.is_classification else []
+        probability = [_rounded(probabilities)] if self.is_classification else []
         self._csv.writerows(zip(records.tolist(), *label, decided, *probability, strict=True))
 
 
@@ -425,23 +426,23 @@ class _JsonLines:
     is_classification: bool
 
     def write(
-        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+        self, records: IntArray, decided: Sequence[object], probabilities: FloatArray, truth: Sequence[object]
     ) -> None:
         """Write the predictions of some records."""
         columns: dict[str, Sequence[object]] = {"record": records.tolist()}
         columns |= {"label": truth} if self.labelled else {}
         columns |= {"predicted": decided}
-        columns |= {"probability": _probabilities(predictions)} if self.is_classification else {}
+        columns |= {"probability": _rounded(probabilities)} if self.is_classification else {}
         lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         self.to.writelines(
             f"{line}\n" for line in msgspec.json.Encoder().encode_lines(lines).decode().split("\n")[:-1]
         )
 
 
-def _probabilities(predictions: FloatArray) -> list[float]:
-    """Return the probability of the likeliest label, in six decimals."""
-    likeliest: list[float] = predictions.max(axis=1, initial=0.0).round(6).tolist()
-    return likeliest
+def _rounded(probabilities: FloatArray) -> list[float]:
+    """Return probabilities in six decimals."""
+    rounded: list[float] = probabilities.round(6).tolist()
+    return rounded
 
 
 @contextmanager

@@ -124,6 +124,7 @@ WITH_NUMBERS: tuple[Check, ...] = (
     lambda it: "nobody has asked for sums" if it.update.sums else None,
     lambda it: _wrong_label_sums(it.update, it.registry),
     lambda it: _wrong_served(it.update, it.registry),
+    lambda it: wrong_tried(it.update, it.opened, it.registry),
     lambda it: _wrong_times(it.update),
     lambda it: _wrong_second_moments(it.update, it.opened, it.registry.rows),
     _wrong_losses,
@@ -465,6 +466,20 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
         return "counts of predictions are out of range for this number of records"
     return None
+
+
+def wrong_tried(update: Update, opened: RoundOpened, registry: Registry) -> str | None:
+    """Return why the counts of answers that were to be tried are impossible, or None."""
+    known, tried = {*registry.labels, *update.new_labels}, update.numbers.tried
+    possible = all(
+        known >= one.answers.keys()
+        and min(one.correct, *one.answers.values(), 0) == 0
+        and one.correct <= sum(one.answers.values()) <= update.records
+        for one in tried
+    )
+    if possible and len(tried) == len(opened.decision.tried):
+        return None
+    return "the answers that were tried are not those that were asked for, or are impossible"
 
 
 def _wrong_times(update: Update) -> str | None:
