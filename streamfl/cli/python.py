@@ -61,7 +61,7 @@ class Run:
         return render(self.result, drifts=self.imposed, title=f"streamfl: {self.result.source}")
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw accuracy or error by round, beside NoChange, with a line at each restart; needs matplotlib.
+        """Draw accuracy or error by round, next to NoChange, with a line at each restart; needs matplotlib.
 
         Parameters
         ----------
@@ -143,7 +143,8 @@ def read(source: str | Path | pl.DataFrame, **options: Any) -> Table:
         A file, `river:NAME`, or a data frame of polars.
     options
         Those of `streamfl replay` that say how to read: `label`, `drop`, `time`, `timezone`, `date_order`, `task`,
-        `separator`, `decimal`, `encoding`, `missing_values` and `on_bad_record`; `split` with a column keeps it.
+        `separator`, `decimal`, `encoding`, `missing_values`, `on_bad_record`, `time_features`,
+        `lags` and `window`; `split` with a column keeps it.
 
     Returns
     -------

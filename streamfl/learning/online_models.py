@@ -191,7 +191,7 @@ class OnlineModels(abc.ABC, Generic[S, L]):
         return self.wrong(learnt, agreed, covered)
 
     def taken(self, agreed: AgreedState | None) -> S | None:
-        """Return an agreed state if it is of these models; otherwise None, and they begin anew."""
+        """Return an agreed state if it is of these models; otherwise None, and they begin again."""
         return agreed if isinstance(agreed, self.state) and self.has_made(agreed) else None
 
 

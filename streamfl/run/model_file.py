@@ -31,6 +31,7 @@ from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
 from streamfl.records.values.missing import Missing as MissingWords
 from streamfl.records.values.time_features import TimeFeatures
@@ -112,6 +113,9 @@ class ServedModel:
         All clients of the run, where some have drifted alone; empty if not known, as in the file of a scorer.
     time_features
         How the times of records become features; None: they do not.
+    past
+        Which features are made of the client's records before; None: none are. `streamfl predict` makes them for the
+        records of a file; here they are columns as any other, `x[-1]`.
     decision
         Which label answers, by the probabilities of all.
 
@@ -145,6 +149,7 @@ class ServedModel:
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     time_features: TimeFeatures | None = None
+    past: PastFeatures | None = None
     decision: DecisionRule = LIKELIEST
 
     @classmethod

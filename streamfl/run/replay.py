@@ -72,7 +72,7 @@ class ReplaySettings:
     """How a recorded stream is replayed."""
 
     round_size: int = 100  # records per client and round
-    # The fewest good records that a client sends an update about; fewer left at the end stay pending.
+    # Minimum number of good records in an update; fewer that are left at the end stay pending.
     min_records: int = 10
     seed: int = 0  # seed of all random draws
     # How the federation learns, and how it handles drift; both as they hold with each other.
@@ -448,6 +448,7 @@ class Replay:
             codes=dict(self.table.codes),
             units=dict(self.table.units),
             time_features=self.table.time_features,
+            past=self.table.past,
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streamfl.bounds import MOST
 from streamfl.errors import UsageError
@@ -56,6 +56,16 @@ def _registered(registry: Registered[Any]) -> dict[str, Any]:
     return {"enum": [*registry.own, *registry.others], "registered": True}
 
 
+def known_to(find: Callable[[str], object]) -> AfterValidator:
+    """Return what refuses a name that `find` does not know."""
+
+    def check(name: str) -> str:
+        find(name)
+        return name
+
+    return AfterValidator(check)
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -76,9 +86,9 @@ class LearningSettings(_Settings):
     """The model that clients train once per round (`auto`: softmax for labels, squared for targets); a River model
     such as `river:linear_model.SoftmaxRegression`, which learns and predicts record by record; or a model of another
     package, whose weights are averaged after each round."""
-    algorithm: str = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
+    algorithm: Annotated[str, known_to(ALGORITHMS.find)] = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
     """The base algorithm with which clients train in a round."""
-    mirror: str = Field("p-norm", json_schema_extra=_registered(MIRROR_MAPS))
+    mirror: Annotated[str, known_to(MIRROR_MAPS.find)] = Field("p-norm", json_schema_extra=_registered(MIRROR_MAPS))
     """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
     average: Average = "primal"
     """The space in which `fedomd` averages the clients' models."""
@@ -132,18 +142,6 @@ class LearningSettings(_Settings):
     def _model_exists(cls, model: Any) -> Any:
         check_model(model)
         return model
-
-    @field_validator("algorithm")
-    @classmethod
-    def _algorithm_exists(cls, name: str) -> str:
-        ALGORITHMS.find(name)
-        return name
-
-    @field_validator("mirror")
-    @classmethod
-    def _mirror_exists(cls, name: str) -> str:
-        MIRROR_MAPS.find(name)
-        return name
 
     @field_validator("costs", mode="before")
     @classmethod
@@ -468,9 +466,9 @@ class ProfileSettings(_Settings):
     'Paper'
     """
 
-    profile: str = Field("adaptive", json_schema_extra=_registered(PROFILES))
+    profile: Annotated[str, known_to(PROFILES.find)] = Field("adaptive", json_schema_extra=_registered(PROFILES))
     """How the federation handles drift."""
-    detector: str = Field("excess", json_schema_extra=_registered(DETECTORS))
+    detector: Annotated[str, known_to(named_detector)] = Field("excess", json_schema_extra=_registered(DETECTORS))
     """The drift detector of `adaptive`, where `river:NAME` is one of River's; with masked and pooled sums the default
     is `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
@@ -492,18 +490,6 @@ class ProfileSettings(_Settings):
         json_schema_extra={"unset": "1 with `paper`, 16 with `adaptive` and whitened steps"},
     )
     """The largest step size of the profile."""
-
-    @field_validator("profile")
-    @classmethod
-    def _profile_exists(cls, name: str) -> str:
-        PROFILES.find(name)
-        return name
-
-    @field_validator("detector")
-    @classmethod
-    def _detector_exists(cls, name: str) -> str:
-        named_detector(name)
-        return name
 
     @field_validator("max_order", mode="before")
     @classmethod

@@ -755,7 +755,6 @@ def test_places_that_cannot_be_written_to_are_refused_before_anything_runs(
         ("dance",),
         ("replay", "f.csv", "--clients", "0"),
         ("replay", "f.csv", "--clients", "many"),
-        ("replay", "f.csv", "--profile", "magic"),
         ("replay", "f.csv", "--seed", "-1"),
     ],
 )
@@ -764,6 +763,11 @@ def test_options_that_do_not_exist_end_in_exit_code_2(arguments: tuple[str, ...]
     assert (ended.code, ended.out) == (2, "")
     assert "Error: " in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("option", ["--profile", "--algorithm", "--mirror", "--aggregation"])
+def test_a_name_that_is_not_registered_is_refused_before_the_file_is_read(option: str, streamfl: Command):
+    assert "is called 'magic': use one of " in one_line_of_error(streamfl("replay", "nowhere.csv", option, "magic"))
 
 
 # --- help ------------------------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ def _kind(one: Mapping[str, Any]) -> str:
 
 def _of_json(one: Mapping[str, Any]) -> str:
     if one.get("type") == "array":
-        return "list of texts"
+        return f"list of {'whole numbers' if one.get('items', {}).get('type') == 'integer' else 'texts'}"
     if one.get("type") == "object":
         kind = _of_json(one["additionalProperties"])
         return f"table of {'lists of texts' if kind == 'list of texts' else f'{kind}s'}"

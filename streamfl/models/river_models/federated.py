@@ -53,9 +53,9 @@ class FederatedRiverModel:
         """Check that it can be federated, and for this task."""
         kind = federable(self.model)
         if kind.task == "transformation":
-            raise UsageError(f"{self.name} predicts nothing: end it in a classifier or a regressor")
+            raise UsageError(f"{self.name} predicts nothing; add a classifier or a regressor at its end")
         if kind.task != self.task:
-            raise UsageError(f"{self.name} is for {kind.task}, and this is {self.task}: take another model")
+            raise UsageError(f"{self.name} is for {kind.task}, but the task is {self.task}; take another model")
         object.__setattr__(self, "_kind", kind)
 
     @property
@@ -153,7 +153,7 @@ class FederatedRiverPass:
         return np.array([self._probabilities(x) for x in _dicts(batch)]).reshape(len(batch), len(self._codes))
 
     def learnt(self) -> ExternalLearnt:
-        """Return its state; without one if its numbers cannot be merged, as after a step that was too long."""
+        """Return its state, or none if its numbers cannot be merged, as after a step that was too long."""
         state = self._exported() if self._unlearnt < self.records else None
         return ExternalLearnt(state, self.records, self.records if state is None else self._unlearnt)
 

@@ -154,7 +154,7 @@ class NativeAtClient(AtClient):
         others = self.answer(batch, serving)
         if self._late is None or not others.size:
             return others
-        own = self.learner.own_says(batch.features, batch.X, others)
+        own = self.learner.own_predicts(batch.features, batch.X, others)
         mixed = self._late.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
         return self.learner.within_believed(mixed) if self.settings.targets else mixed
 
@@ -187,7 +187,7 @@ class NativeAtClient(AtClient):
     def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> NativeLearnt:
         """Return what the pending records did to the agreed state, as an update carries it."""
         learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
-        return self.learner.told(learnt)
+        return self.learner.as_sent(learnt)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""

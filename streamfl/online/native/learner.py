@@ -22,7 +22,7 @@ from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
-from streamfl.online.native.merging.in_order import change_heard, change_named, learnt_told
+from streamfl.online.native.merging.in_order import change_as_received, change_named, learnt_as_sent
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Raw, Way
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
@@ -299,7 +299,7 @@ class NativeLearner:
         self._rename_own()
 
     def remember_own(self, state: OwnState | None) -> None:
-        """Take over the own model of a saved learner; None: it had none, and begins anew.
+        """Take over the own model of a saved learner; None: it had none, and begins again.
 
         Raises
         ------
@@ -374,7 +374,7 @@ class NativeLearner:
         self.mixture, self.near, self.own, self.last, self.rest = own
         self._rename_own()
 
-    def own_says(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
+    def own_predicts(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
         """Return what the own model predicts, given what all other experts do: see `OwnModel.says`."""
         if self.own is None or not others.size:
             return others
@@ -390,7 +390,7 @@ class NativeLearner:
         return targets.clip(*believed(known))
 
     def without_last(self) -> LastAnswer | None:
-        """Return the experts on the last answer, and go on without them: labels come late, see `LateLabelExperts`."""
+        """Return the experts on the last answer, and drop them: labels come late, see `LateLabelExperts`."""
         last, self.last = self.last, None
         self._table.changes.arguments, self._last_prediction = None, None
         return last
@@ -449,16 +449,16 @@ class NativeLearner:
             cells, rows = table.moved
             return change, cells, wide(rows, change.table.shape[-1])
         if agreed.steps.are_known:
-            change = change_heard(change, table.order, agreed.steps)
+            change = change_as_received(change, table.order, agreed.steps)
         if change.chain_after(agreed) != change.chain:
             raise PeerError("changes of agreed models do not fit the ones before: some are missing, or forged")
         cells = change.cells.astype(np.int64)
         return change, cells, change.rows(self._table.agreed_rows(cells, change.table.shape[-1]))
 
-    def told(self, learnt: NativeLearnt) -> NativeLearnt:
+    def as_sent(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""
         learnt = learnt.beyond(*self.agreed_names)
-        return learnt_told(learnt, self._table.agreed.order) if self._agreed.steps.are_known else learnt
+        return learnt_as_sent(learnt, self._table.agreed.order) if self._agreed.steps.are_known else learnt
 
     def restore(self) -> None:
         """Go back to the agreed state."""
@@ -793,7 +793,7 @@ def _is_sound_own(own: Own, features: int, columns: int) -> bool:
         and own.table.shape == (len(own.cells) * CELLS, outputs)
         and CELLS == 1 << DEPTH
         and own.known.shape == (outputs,)
-        and own.said.shape == own.told.shape == (columns,)
+        and own.predicted.shape == own.given.shape == (columns,)
         and own.z.shape == (inputs,)
         and all(part.shape[-1:] == (inputs - 1,) for part in own.scales)
         and len(own.scales.first) == FIRST

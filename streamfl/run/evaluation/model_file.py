@@ -1,4 +1,4 @@
-"""What the model file and clients' own files are worth: their predictions of the last rounds, beside those served."""
+"""How well the model file and clients' own files predict the last rounds, next to the predictions served."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

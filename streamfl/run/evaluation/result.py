@@ -96,10 +96,10 @@ class Privacy(ResultPart):
 class DatedFinding(ResultPart):
     """What all findings have: a restart, a local drift, moved inputs, a notice. Every view of one reads this form.
 
-    `time` is the time of the last record of `round`, `since_time` that with which the change began: ISO 8601 in UTC,
-    if the source has times. `rows` are the first and the last record instead, as rows of a file without times of
-    which the clients have different numbers of records. `positions`, `known_since`, `moved`: see `Finding` in
-    `streamfl.protocol.messages`.
+    If the source has times, `time` is that of the last record of `round`, and `since_time` the time at which the
+    change began, both as ISO 8601 in UTC. In a file without times whose clients have different numbers of records,
+    `rows` has the rows of the first and the last record instead. For `positions`, `known_since` and `moved` see
+    `Finding` in `streamfl.protocol.messages`.
 
     >>> drift = messages.LocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
     ...                             threshold=9.2, times=(1700000000000, 1700000060000))

@@ -254,7 +254,7 @@ def test_a_change_can_be_taken_again_after_an_interruption_also_once_steps_are_a
     for t in range(3):
         for learner, at in ((one, 30 * t), (other, 30 * t + 15)):
             learner.learn(*stream.part(at, at + 15))
-        parts = [models.named(learner.told(learner.learnt()), before) for learner in (one, other)]
+        parts = [models.named(learner.as_sent(learner.learnt()), before) for learner in (one, other)]
         before, change = merging.after(before, parts, ("a", "b", "c"))
         following, cells = one.following(change)
         one._table.begin(cells, following.table, following.chain)  # and then it was interrupted
