@@ -69,7 +69,7 @@ results: setup
 results-check: setup
 	@PYTHONPATH=benchmarks $(BIN)/python -m streamfl_benchmarks.pages --check
 
-# CPU time beside yardsticks, compared with benchmarks/speed.json: fails if something takes 1.25 times the CPU time that
+# CPU time compared with yardsticks, compared with benchmarks/speed.json: fails if something takes 1.25 times the CPU time that
 # it took. Two minutes. speed-renew writes the figures: commit them with the reason why something costs more.
 speed-check: setup
 	@PYTHONPATH=benchmarks $(BIN)/python -m streamfl_benchmarks.speed_check

@@ -1,4 +1,4 @@
-"""What rounds by the clock cost: unequal rates, a client that falls silent and one that comes late, beside replay.
+"""What rounds by the clock cost: unequal rates, a client that falls silent and one that comes late, next to replay.
 
 Run: python benchmarks/by_the_clock.py [--seeds N] [--features auto,rounds] [--swaps]
 

@@ -1,4 +1,4 @@
-"""Records per second of the estimators on elec2, by way of feeding, beside River's softmax and forest.
+"""Records per second of the estimators on elec2, by way of feeding, next to River's softmax and forest.
 
 CPU time of one process, median of interleaved runs, compilation not included.
 

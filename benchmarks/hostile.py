@@ -314,7 +314,7 @@ def read(path: Path) -> dict[World, Kept]:
 
 
 def line_of(world: World, found: dict[str, Any], honest: Row | None) -> dict[str, Any]:
-    """Return a run as it is written: beside the accuracy of the same clients without attack."""
+    """Return a run as it is written: next to the accuracy of the same clients without attack."""
     by_client = found.pop("by_client")
     if honest is None:
         return asdict(world) | found | {"honest": found["accuracy"], "by_client": by_client}

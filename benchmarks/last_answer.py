@@ -1,4 +1,4 @@
-"""The last answer: prequential accuracy and MAE of `replay --features auto` with and without it, beside NoChange.
+"""The last answer: prequential accuracy and MAE of `replay --features auto` with and without it, next to NoChange.
 
 Run: python benchmarks/last_answer.py --data DIR [--late] [--json F]
 

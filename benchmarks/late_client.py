@@ -22,6 +22,7 @@ from river.datasets import synth
 from streamfl.arrays import FloatArray
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.records.files.covtype import covtype
@@ -63,7 +64,7 @@ class Stream:
     def right(self, learner: NativeLearner, rows: slice) -> FloatArray:
         """Let a client learn some records, and return which it predicted right."""
         X, y = self.X[rows], self.y[rows]
-        served = learner.learn(self.features, X, y, self.labels)
+        served = likeliest(learner.learn(self.features, X, y, self.labels))
         codes = {label: code for code, label in enumerate(learner.labels)}
         return (served == [codes[self.labels[int(label)]] for label in y]).astype(np.float64)
 

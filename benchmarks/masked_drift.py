@@ -3,7 +3,7 @@
     python benchmarks/masked_drift.py [--clients 20] [--size 100] [--rounds 44] [--seeds 1,2,3]
 
 Covtype; from the middle on classes are exchanged or features permuted, or the classes of two clients alone. `pooled`
-gives the same models as `masked`. `features rounds`; `auto`, which totals forbid, is given beside it.
+gives the same models as `masked`. `features rounds`; `auto`, which totals forbid, is given next to it.
 """
 
 import argparse

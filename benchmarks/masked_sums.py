@@ -1,4 +1,4 @@
-"""What masked sums cost: seconds and bytes of a round, beside sums in the clear and beside each client's numbers.
+"""What masked sums cost: seconds and bytes of a round, next to sums in the clear and next to each client's numbers.
 
     python benchmarks/masked_sums.py [--clients 20] [--size 100] [--rounds 40] [--repeats 5] [--absent 0.3] [--json F]
 

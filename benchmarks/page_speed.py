@@ -36,7 +36,7 @@ SIZE = 50
 
 
 def told(clients: int, rounds: int) -> Iterator[FromCoordinator]:
-    """Yield what a coordinator tells; every 500 rounds it begins anew."""
+    """Yield what a coordinator tells; every 500 rounds it begins again."""
     rng = random.Random(1)
     names = [f"plant-{i:04d}" for i in range(clients)]
     for name in names:

@@ -1,4 +1,4 @@
-"""What signatures cost: seconds and bytes of a round, beside the round itself.
+"""What signatures cost: seconds and bytes of a round, next to the round itself.
 
     python benchmarks/signing.py [--clients 20] [--size 100] [--rounds 60] [--features auto] [--seed 0]
 

@@ -307,7 +307,7 @@ class MasterTests(LossDetector):
     round_size
         The number of losses that are averaged, and after which there is a test.
     two_sided_test
-        If True, a fall is a drift, too (Test 1); otherwise only a rise is (Test 2).
+        If True, a fall is also a drift (Test 1); otherwise only a rise is (Test 2).
     seed
         Seed of spans and replays.
     warning_level

@@ -1,4 +1,4 @@
-"""The bare loop beside `streamfl score`: polls, decodes, fills rows, and writes a message for each record; no models.
+"""The bare loop to compare `streamfl score` with: polls, decodes, fills rows, writes a message a record; no models.
 
     python benchmarks/live/bare_answers.py BOOTSTRAP TOPIC json|packed MESSAGES TO BYTES once|twice
 

@@ -38,7 +38,7 @@ class World:
     minutes
         The minutes for which processes are watched.
     load
-        How many busy loops run beside them where that matters; None: one for each core.
+        How many busy loops run next to them where that matters; None: one for each core.
     """
 
     bootstrap: str

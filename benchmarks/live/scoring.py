@@ -1,4 +1,4 @@
-"""Answers of `streamfl score`: how many a second, beside a loop that reads, decodes and writes; and how late."""
+"""Answers of `streamfl score`: how many a second, next to a loop that reads, decodes and writes; and how late."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Records per second from the log until learnt, beside a consumer that only reads, decodes and keeps them."""
+"""Records per second from the log until learnt, next to a consumer that only reads, decodes and keeps them."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Finished runs on disk: figures in a JSON file, and which records were right in an archive beside it."""
+"""Finished runs on disk: figures in a JSON file, and which records were right in an archive next to it."""
 
 import fcntl
 import json

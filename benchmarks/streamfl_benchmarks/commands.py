@@ -29,7 +29,7 @@ bench.add_command(regret)
     "--json", "json_to", type=click.Path(path_type=Path), metavar="F", help="Also write the figures to this file."
 )
 def speed(runs: int, rounds: int, json_to: Path | None) -> None:
-    """Measure client-rounds per second, beside a plain NumPy loop with the same scores and steps."""
+    """Measure client-rounds per second, next to a plain NumPy loop with the same scores and steps."""
     import json  # noqa: PLC0415
     from dataclasses import asdict  # noqa: PLC0415
 

@@ -41,7 +41,7 @@ Name = TypeVar("Name", bound=str)
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Also write the tables to this file.")
 @click.option("--figure", type=click.Path(path_type=Path), metavar="F", help="Draw regret over T (SVG).")
 def regret(**options: Any) -> None:
-    """Measure dynamic regret with exact losses over T = 2^7 .. 2^14, beside its theoretical bounds.
+    """Measure dynamic regret with exact losses over T = 2^7 .. 2^14, next to its theoretical bounds.
 
     The abrupt stream has L = T^0.4 segments, each with its own loss; the moving one changes in every round, by T^0.4
     in total; the still one never changes. Only FedAvg with step 1/sqrt(T), the oracle and paper know T. The constant

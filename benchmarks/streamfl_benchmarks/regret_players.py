@@ -42,7 +42,7 @@ class Player(Protocol):
 
 
 class ConstantFedAvg:
-    """FedAvg with a constant step, begun anew from x = 0 at given rounds.
+    """FedAvg with a constant step, begun again from x = 0 at given rounds.
 
     Parameters
     ----------
@@ -130,10 +130,10 @@ def fedavg(stream: Stream) -> ConstantFedAvg:
 
 
 def oracle(stream: Stream) -> ConstantFedAvg:
-    """Return FedAvg begun anew at every change, with the step 1/sqrt(rounds between changes).
+    """Return FedAvg begun again at every change, with the step 1/sqrt(rounds between changes).
 
-    Where every round changes, it begins anew every (T / Delta)^(2/3) rounds, the length that balances what is lost by
-    learning and by drifting, so that the regret is at most of the order Delta^(1/3) T^(2/3).
+    Where every round changes, it begins again every (T / Delta)^(2/3) rounds, the length that balances what is lost
+    by learning and by drifting, so that the regret is at most of the order Delta^(1/3) T^(2/3).
     """
     T = stream.rounds
     if stream.name != "moving":

@@ -20,7 +20,7 @@ from streamfl_benchmarks.run_file import Kept
 class Results:
     """The runs that have finished, in memory and, with a path, in a file of runs (`streamfl_benchmarks.run_file`).
 
-    The losses of each round would make that file a hundred times as long. They are kept beside it, in an archive of
+    The losses of each round would make that file a hundred times as long. They are kept next to it, in an archive of
     arrays named as the file with `.rounds.npz` in place of its ending, and only figures need them.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Client-rounds per second beside P: a plain NumPy loop with the same scores and steps, without federation.
+"""Client-rounds per second next to P: a plain NumPy loop with the same scores and steps, without federation.
 
 P reads the same records in the same dealing and standardises them with a given scaler. For each of the same number
 of live models it scores every record, takes the gradient, steps, and averages the clients. Runs of both are
@@ -45,7 +45,7 @@ class Speed:
 
 
 def speeds(runs: int, rounds: int, clock: Callable[[], float] = stopwatch) -> Iterator[Speed]:
-    """Time every profile beside P, in interleaved pairs.
+    """Time every profile next to P, in interleaved pairs.
 
     Parameters
     ----------

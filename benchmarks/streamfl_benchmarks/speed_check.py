@@ -1,4 +1,4 @@
-"""Whether streamfl is as fast as it was: CPU time beside yardsticks, compared with the committed figures.
+"""Whether streamfl is as fast as it was: CPU time next to yardsticks, compared with the committed figures.
 
     python -m streamfl_benchmarks.speed_check            fails if a ratio is below 0.8 of the committed one
     python -m streamfl_benchmarks.speed_check --renew    measures and writes benchmarks/speed.json
@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Verdict:
-    """A measured ratio beside the committed one.
+    """A measured ratio next to the committed one.
 
     >>> Verdict("encoding", committed=0.50, measured=0.41).passes, Verdict("encoding", 0.50, 0.39).passes
     (True, False)

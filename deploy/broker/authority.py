@@ -45,7 +45,7 @@ class Authority:
             _write(kept, _unlocked(generate_private_key(SECP256R1())))
         key = load_pem_private_key(kept.read_bytes(), None)
         if not isinstance(key, EllipticCurvePrivateKey):
-            raise UsageError(f"{kept} is no key of this authority; remove {folder}, and it is made anew")
+            raise UsageError(f"{kept} is no key of this authority; remove {folder}, and it is made again")
         self._key = key
         if not self.certificate.exists():
             self.certificate.write_bytes(_pem(self._own()))
@@ -69,7 +69,7 @@ class Authority:
         password
             Encrypts the key.
         address
-            The IP address that a server with it may have, beside the name localhost.
+            The IP address that a server with it may have, next to the name localhost.
         """
         key = generate_private_key(SECP256R1())
         machine = x509.SubjectAlternativeName(

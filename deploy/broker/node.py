@@ -225,7 +225,7 @@ class Broker:
                 cluster = admin.describe_cluster()["cluster_id"]
         except KafkaError as error:
             raise self._error(f"does not answer a client ({error!r})") from error
-        # Another broker on the port would answer, too: the cluster's id shows whether it is this one.
+        # Another broker on the port would also answer: the cluster's id shows whether it is this one.
         if not child.is_alive() or cluster != self._cluster():
             raise self._error(f"did not start; another broker answers on port {self.port}")
 

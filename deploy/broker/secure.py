@@ -19,7 +19,7 @@ TOOLS = {
 
 
 class Security:
-    """What a secure broker has beside another: certificates, a second listener, a super user, Kafka's own tools.
+    """What a secure broker has and another has not: certificates, a second listener, a super user, Kafka's own tools.
 
     Clients log in with SCRAM-SHA-256 at the broker's port, and with a certificate at the second one, where the common
     name is the user's. The super user is `admin`, by a certificate: so there is no password before the first user.

@@ -1,9 +1,6 @@
 """A federation in a program: its coordinator and its clients, or a process of one on a log, by the same functions."""
 
-import logging
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +13,7 @@ from streamfl.errors import UsageError
 from streamfl.live.client import serve_clients
 from streamfl.live.host_node import HostNode
 from streamfl.live.identity import signatures
-from streamfl.live.metrics.logs import configure
+from streamfl.live.metrics.logs import configure, warnings_alone
 from streamfl.live.model_out import shared_model
 from streamfl.live.score import serve_scores
 from streamfl.live.settings.connectors import connect
@@ -26,11 +23,15 @@ from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.printable import printable
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule, named
 from streamfl.protocol.records import Batch, Span, without_infinity
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.formats.own import Deserialize, Features, OwnRecords
 from streamfl.records.formats.unframed import UnreadableError, as_json
 from streamfl.records.formats.with_time_features import timed
+from streamfl.records.objects import Record, is_one, several
+from streamfl.records.past_features import REACH
+from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.cells import quoted
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
 from streamfl.run.model_file import ServedModel
@@ -38,7 +39,7 @@ from streamfl.run.report.changes import Told, sentence
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import SystemClock
 from streamfl.runtime.loop import settle
-from streamfl.runtime.nodes import CoordinatorNode
+from streamfl.runtime.nodes import ClientNode, CoordinatorNode
 from streamfl.runtime.ports import Clock, RecordFormat
 from streamfl.runtime.transport.memory import MemoryTransport
 from streamfl.runtime.transport.memory_host import MemoryHost
@@ -53,9 +54,6 @@ LONGEST_NAME = NAME_BYTES - len("/0")
 
 # What becomes of the records of a client that has failed.
 FORGOTTEN = "its records that were not learnt are forgotten"
-
-# A record is a dict; or a message, which `deserialize` reads.
-Record = Mapping[str, Any] | bytes
 
 Process = Literal["client", "score"]
 
@@ -123,9 +121,13 @@ class Federation:
         self._asked = self._reader(unlabelled=True)
         own = _by_client(self._settings)
         transport = MemoryTransport()
-        self._host = MemoryHost(transport, DoubtingOnce(self._reader(), Looks(own.field_map)))
+        self._host = MemoryHost(
+            transport, DoubtingOnce(self._reader(), Looks(own.field_map)), keep=0 if own.past is None else REACH
+        )
         self._stop = Stop()
-        self._node = HostNode(self._host, own.client_machine, self._stop, own.client.stop_within, until_end=False)
+        self._node = HostNode(
+            self._host, own.client_machine, self._stop, own.client.stop_within, until_end=False, past=own.past
+        )
         machine = Coordinator(own.coordinator_machine, own.first_state())
         self._coordinator = CoordinatorNode(machine, transport.coordinator(), self._observe)
         self._coordinator.start(self._clock.now())
@@ -157,24 +159,31 @@ class Federation:
             cannot join: it has no such name, or there are `most_clients` already.
         """
         self._check(client)
-        self._host.append(client, list(map(self._message, _several(records))), self._clock.now())
+        self._host.append(client, list(map(self._message, several(records))), self._clock.now())
         self.step()
 
     def predict(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
         """Return the label, or the target, that a client predicts for a record; for several, a list.
 
+        With `lags` or a `window`, the records follow those that the client has learnt, one after another.
         It is None before the federation has a model, and for a record that cannot be read. Nothing is learnt.
         """
-        answers, labels = self._answers(client, list(_several(records)))
-        is_regression = self._settings.federation.task == "regression"
-        found = [None if p is None else float(p[0]) if is_regression else labels[int(p.argmax())] for p in answers]
-        return found[0] if _is_one(records) else found
+        answers, labels = self._answers(client, list(several(records)))
+        node = self._node_of(client)
+        rule = LIKELIEST if node is None else node.machine.decision
+        found = [None if p is None else self._decided(p, labels, rule) for p in answers]
+        return found[0] if is_one(records) else found
+
+    def _decided(self, p: FloatArray, labels: tuple[str, ...], rule: DecisionRule) -> str | float | None:
+        if self._settings.federation.task == "regression":
+            return float(p[0])
+        return named(rule.codes(p[None], labels), labels)[0]
 
     def probabilities(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
         """Return the probability of each label, as `predict` returns labels."""
-        answers, labels = self._answers(client, list(_several(records)))
+        answers, labels = self._answers(client, list(several(records)))
         found = [None if p is None else dict(zip(labels, p.tolist(), strict=True)) for p in answers]
-        return found[0] if _is_one(records) else found
+        return found[0] if is_one(records) else found
 
     def model(self) -> ServedModel:
         """Return the model that all clients share, as `streamfl coordinator --model-out` saves it.
@@ -190,7 +199,7 @@ class Federation:
 
     def step(self) -> None:
         """Do what is due: rounds that end by a time, and deadlines. `learn` does it as well."""
-        with _warnings():
+        with warnings_alone():
             settle([self._node, self._coordinator], self._clock)
             self._node.settle()
         for client in self._node.failed:
@@ -257,15 +266,21 @@ class Federation:
         """Return what a client answers to each record, None where it cannot, and the labels."""
         answers: list[FloatArray | None] = [None] * len(records)
         found = self._asked.decode(range(len(records)), list(map(self._message, records)))
-        n, node = len(found.positions), self._node.nodes.get(client) or next(iter(self._node.nodes.values()), None)
+        n, node = len(found.positions), self._node_of(client)
         if node is None or not n:
             return answers, ()
-        X, _ = without_infinity(found.X)
-        P, labels = node.machine.answer(Batch(Span("", 0, n), np.arange(n), found.features, X, np.zeros(n)))
+        features, (X, _) = found.features, without_infinity(found.X)
+        if isinstance(node.source, SourceWithPast):
+            features, X = node.source.next_of(f"{client}/0", features, X)
+        P, labels = node.machine.answer(Batch(Span("", 0, n), np.arange(n), features, X, np.zeros(n)))
         if P.shape[1]:
             for i, answer in zip(found.positions.tolist(), P, strict=True):
                 answers[i] = answer
         return answers, labels
+
+    def _node_of(self, client: str) -> ClientNode | None:
+        """Return the node that answers a client: its own, or else the first one."""
+        return self._node.nodes.get(client) or next(iter(self._node.nodes.values()), None)
 
     def _observe(self, event: FromCoordinator | Refused) -> None:
         if isinstance(event, RoundClosed | Restarted | LocalDrift):
@@ -289,22 +304,6 @@ class Federation:
             self._on_drift(sentence(found, clients=len(self._node.nodes)), found)
 
 
-@contextmanager
-def _warnings() -> Iterator[None]:
-    """Let warnings alone through, to standard error, where the program has not said what becomes of logs."""
-    if structlog.is_configured():
-        yield
-        return
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-    try:
-        yield
-    finally:
-        structlog.reset_defaults()
-
-
 def _settings(given: str | Path | Mapping[str, Any]) -> FederationSettings:
     if not isinstance(given, Mapping):
         settings = load(Path(given))
@@ -323,23 +322,3 @@ def _by_client(settings: FederationSettings) -> FederationSettings:
     """Return settings in which each client has a partition of its own, whatever the topics are."""
     records = settings.records.model_copy(update={"topics": ("*",), "clients": "topic"})
     return settings.model_copy(update={"records": records})
-
-
-def _is_one(records: Any) -> bool:
-    return isinstance(records, Mapping | bytes)
-
-
-def _several(records: Any) -> Iterator[Record]:
-    """Yield the records of what a caller gives.
-
-    >>> list(_several({"a": 1})), list(_several([{"a": 1}, b"x"]))
-    ([{'a': 1}], [{'a': 1}, b'x'])
-    """
-    if _is_one(records):
-        yield records
-    elif hasattr(records, "iter_rows"):  # polars
-        yield from records.iter_rows(named=True)
-    elif hasattr(records, "to_dict"):  # pandas
-        yield from records.to_dict("records")
-    else:
-        yield from records

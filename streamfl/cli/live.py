@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from streamfl.bounds import LONGEST, MOST, SHORTEST
+from streamfl.cli.arguments import SAVED, WRITTEN, among_clients, seeded
 from streamfl.cli.names import NamingCommand
 from streamfl.cli.reading import OF_SETTINGS, reading, reads_a_table, reads_times, rejects_records
 from streamfl.run.report.terminal import echo_line, print_line, terminal, write_output
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from streamfl.records.table import Table
     from streamfl.runtime.ports import Connector
 
+
+# The commands of a live federation.
+live = click.Group()
 
 _assignments = click.option(
     "--set",
@@ -47,7 +51,7 @@ def _checked(context: click.Context, option: click.Parameter, names: tuple[str, 
 
 _host_names = click.option(
     "--host-name",
-    "names",
+    "host_names",
     metavar="NAME",
     multiple=True,
     callback=_checked,
@@ -61,7 +65,7 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
     path = click.option(
         "--settings",
         "path",
-        type=click.Path(path_type=Path),
+        type=WRITTEN,
         required=True,
         metavar="F",
         help="The federation's TOML file; start from deploy/federation.toml.",
@@ -108,12 +112,12 @@ def _stopped() -> AbstractContextManager["Stop"]:
     return stopped_by_signals()
 
 
-@click.command()
+@live.command()
 @_service
 @click.option("--until-end", is_flag=True, help="End when all clients have left. For recorded streams.")
 @click.option(
     "--model-out",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     metavar="F",
     help="Write the model that all clients share to F, every minute and at the end (safetensors).",
 )
@@ -123,18 +127,16 @@ def _stopped() -> AbstractContextManager["Stop"]:
     help="Wait as long as another coordinator is alive, and take over when it falls silent. If another one takes "
     "over later, wait again.",
 )
-def coordinator(
-    path: Path, assignments: tuple[str, ...], *, until_end: bool, model_out: Path | None, standby: bool
-) -> None:
+def coordinator(path: Path, assignments: tuple[str, ...], **options: Any) -> None:
     """Run the coordinator of a federation. When started again, it continues where it stopped."""
     from streamfl.live.coordinator import serve_coordinator  # noqa: PLC0415
 
     settings, connector = _connected(path, assignments, "coordinator")
     with _stopped() as stop:
-        serve_coordinator(settings, connector, stop, until_end=until_end, model_out=model_out, standby=standby)
+        serve_coordinator(settings, connector, stop, **options)
 
 
-@click.command()
+@live.command()
 @_service
 @click.option(
     "--host", metavar="NAME", help="This process's own name among the client processes. Default: the machine's name."
@@ -144,13 +146,11 @@ def coordinator(
 )
 @click.option(
     "--own-models-out",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     metavar="DIR",
     help="Write for each client a model file with what it alone knows to DIR, every minute and at the end.",
 )
-def client(
-    path: Path, assignments: tuple[str, ...], host: str | None, *, until_end: bool, own_models_out: Path | None
-) -> None:
+def client(path: Path, assignments: tuple[str, ...], host: str | None, **options: Any) -> None:
     """Run clients: read their records, learn, and send updates.
 
     If you start several such processes, they share the clients.
@@ -159,15 +159,15 @@ def client(
 
     settings, connector = _connected(path, (*assignments, *([f"client.host={host}"] if host else [])), "client")
     with _stopped() as stop:
-        serve_clients(settings, connector, stop, until_end=until_end, own_models_out=own_models_out)
+        serve_clients(settings, connector, stop, **options)
 
 
-@click.command()
+@live.command()
 @_assignments
 @click.option(
     "--settings",
     "path",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     metavar="F",
     help="The federation's TOML file.",
 )
@@ -178,67 +178,57 @@ def client(
 @_host_names
 @click.option(
     "--model",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=SAVED,
     metavar="F",
     help="Answer over HTTP with this saved model, without a federation. Replaces --settings. The file is read again "
     "when it changes.",
 )
 @click.option(
     "--candidate",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=SAVED,
     metavar="F",
     help="Let this saved model predict the same requests over HTTP, and count how often both agree; its version is "
     "candidate.",
 )
-def score(
-    path: Path | None,
-    assignments: tuple[str, ...],
-    name: str | None,
-    http: str | None,
-    names: tuple[str, ...],
-    model: Path | None,
-    candidate: Path | None,
-) -> None:
+def score(path: Path | None, assignments: tuple[str, ...], model: Path | None, **named: Any) -> None:
     """Predict records without labels, with the current models of a live federation.
 
     If you start several such processes, they share the records. With --model and --http the command answers over HTTP
     with a saved model, and needs no federation.
     """
     if model is not None:
-        _score_by_file(model, candidate, http, names, others=bool(path or assignments or name))
+        if named["http"] is None or path or assignments or named["name"]:
+            raise click.UsageError(
+                "--model needs --http, and allows no other option than --host-name and --candidate."
+            )
+        _score_by_file(model, named)
     elif path is not None:
-        _score_in_federation(
-            path, assignments, {"name": name, "http": http, "host_names": names, "candidate": candidate}
-        )
+        _score_in_federation(path, assignments, named)
     else:
         raise click.UsageError("Give --settings, or give --model together with --http.")
 
 
-def _score_by_file(
-    model: Path, candidate: Path | None, http: str | None, names: tuple[str, ...], *, others: bool
-) -> None:
-    if http is None or others:
-        raise click.UsageError("--model needs --http, and allows no other option than --host-name and --candidate.")
+def _score_by_file(model: Path, named: Mapping[str, Any]) -> None:
     from streamfl.live.http.saved_models import serve_file  # noqa: PLC0415
     from streamfl.live.metrics.logs import configure  # noqa: PLC0415
 
     configure("info", "auto")
     with _stopped() as stop:
-        serve_file(model, http, stop, names, candidate)
+        serve_file(model, named["http"], stop, named["host_names"], named["candidate"])
 
 
-def _score_in_federation(path: Path, assignments: tuple[str, ...], given: Mapping[str, object]) -> None:
+def _score_in_federation(path: Path, assignments: tuple[str, ...], named: Mapping[str, Any]) -> None:
     from streamfl.live.score import serve_scores  # noqa: PLC0415
 
-    named = [f"score.{key}={json.dumps(value, default=str)}" for key, value in given.items() if value]
-    settings, connector = _connected(path, (*assignments, *named), "reader")
+    set_ = [f"score.{key}={json.dumps(value, default=str)}" for key, value in named.items() if value]
+    settings, connector = _connected(path, (*assignments, *set_), "reader")
     with _stopped() as stop:
         serve_scores(settings, connector, stop)
 
 
-@click.command()
-@click.argument("candidate", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@live.command()
+@click.argument("candidate", type=SAVED)
+@click.argument("model", type=SAVED)
 def promote(candidate: Path, model: Path) -> None:
     """Move the saved model CANDIDATE to the place of MODEL, if it can answer the same requests.
 
@@ -250,7 +240,7 @@ def promote(candidate: Path, model: Path) -> None:
     echo_line(f"{model} is now what {candidate} was")
 
 
-@click.command()
+@live.command()
 @_service
 def alert(path: Path, assignments: tuple[str, ...]) -> None:
     """Tell people when a federation drifts, stands still or misses a client, as [alerts] says."""
@@ -266,7 +256,7 @@ def alert(path: Path, assignments: tuple[str, ...]) -> None:
         AlertService(watcher, rules(settings), settings.alerts.kinds, outboxes).run(stop)
 
 
-@click.command()
+@live.command()
 @_service
 @click.option("--rounds", type=click.IntRange(1, MOST), help="End after this many rounds.")
 @click.option("--from-start", is_flag=True, help="Begin with the oldest round that is still in the log.")
@@ -289,7 +279,7 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
         show(heard(watcher), console, rounds=rounds, opened=opened)
 
 
-@click.command()
+@live.command()
 @_service
 @click.option(
     "--address",
@@ -300,16 +290,16 @@ def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_
     help="The address of the page. It has no encryption and no passwords.",
 )
 @_host_names
-def page(path: Path, assignments: tuple[str, ...], where: str, names: tuple[str, ...]) -> None:
+def page(path: Path, assignments: tuple[str, ...], where: str, host_names: tuple[str, ...]) -> None:
     """Show a federation as a web page: rounds, drifts, clients and ledger, now or at an earlier entry."""
     from streamfl.live.page.service import serve_page  # noqa: PLC0415  needs the extra page
 
     settings, connector = _connected(path, assignments, "reader")
     with _stopped() as stop:
-        serve_page(settings.federation.name, connector, where, stop, names)
+        serve_page(settings.federation.name, connector, where, stop, host_names)
 
 
-@click.command()
+@live.command()
 @_service
 def check(path: Path, assignments: tuple[str, ...]) -> None:
     """Check brokers, topics, rights and some real records; say how to fix each problem. Changes nothing."""
@@ -322,7 +312,7 @@ def check(path: Path, assignments: tuple[str, ...]) -> None:
         sys.exit(1)
 
 
-@click.command()
+@live.command()
 @_service
 @click.option(
     "--role",
@@ -369,14 +359,10 @@ def acls(
         write_output(as_json(found) if in_json else as_commands(found))
 
 
-@click.command(cls=NamingCommand)
+@live.command(cls=NamingCommand)
 @click.argument("file")
 @_service
-@click.option(
-    "--clients",
-    type=click.IntRange(1, MOST),
-    help="Number of clients. Default: 10, or the number of values with --split column:NAME.",
-)
+@among_clients
 @click.option(
     "--split",
     default="round-robin",
@@ -402,7 +388,7 @@ def acls(
     metavar="N",
     help="Write each label N records of its client later, to the topics of [labels].",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws.")
+@seeded
 @click.option("--label", metavar="COL", help="The label column. Default: as in replay.")
 @reads_a_table
 @reads_times
@@ -436,10 +422,8 @@ def produce(file: str, path: Path, assignments: tuple[str, ...], **options: Any)
     echo_line(f"wrote {written:,} records of {len(logs)} clients", errors=True)
 
 
-@click.command(name="compile")
-@click.option(
-    "--to", type=click.Path(path_type=Path), metavar="DIR", help="Also copy the machine code to this folder."
-)
+@live.command(name="compile")
+@click.option("--to", type=WRITTEN, metavar="DIR", help="Also copy the machine code to this folder.")
 def compile_(to: Path | None) -> None:
     """Compile the code that learns record by record now, so that no process has to wait for it later.
 
@@ -518,7 +502,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
     )
 
 
-@click.command(cls=NamingCommand)
+@live.command(cls=NamingCommand)
 @click.argument("file", required=False)
 @click.option(
     "--topic",
@@ -541,7 +525,7 @@ def _table(file: str, settings: "FederationSettings", options: dict[str, Any]) -
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     default="federation.toml",
     show_default=True,
     metavar="F",
@@ -587,7 +571,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
         echo_line(line)
 
 
-@click.command(name="settings")
+@live.command(name="settings")
 @click.argument("table", required=False)
 def settings_(table: str | None) -> None:
     """Print what every setting means, as Markdown; or only those of one TABLE, such as rounds."""
@@ -601,7 +585,7 @@ def settings_(table: str | None) -> None:
     write_output(reference(table))
 
 
-@click.group()
+@live.group()
 def members() -> None:
     """Show which clients take part in a federation, and admit or evict them."""
 
@@ -618,40 +602,52 @@ def list_members(path: Path, assignments: tuple[str, ...]) -> None:
     show(connector.state(), names, terminal())
 
 
-_key = click.option(
-    "--key", type=click.Path(path_type=Path), metavar="F", help="The file with the operator's private key."
+_key = click.option("--key", type=WRITTEN, metavar="F", help="The file with the operator's private key.")
+
+
+def _ordered(
+    path: Path, assignments: tuple[str, ...], key: Path | None, action: "Action", client: str = "", model: str = ""
+) -> None:
+    """Have the coordinator carry out an action, and print from when on it is in effect."""
+    from streamfl.live.operator.members import order  # noqa: PLC0415
+
+    changed = order(_connected(path, assignments, "operator", key)[1], action, client, model=model)
+    about = f" {changed.client}" if client else ""
+    echo_line(f"{changed.action}{about}: done, in effect from entry {changed.entry} on")
+
+
+@live.command()
+@_service
+@_key
+def hold(path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
+    """Pause learning: close no round until `streamfl resume`. Predictions continue."""
+    _ordered(path, assignments, key, "hold")
+
+
+@live.command()
+@_service
+@_key
+def resume(path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
+    """Continue learning after `streamfl hold`."""
+    _ordered(path, assignments, key, "resume")
+
+
+@live.command()
+@_service
+@_key
+@click.option(
+    "--model",
+    metavar="NAME",
+    default="",
+    help="The model to begin with: scratch (untrained), incumbent (the one that predicts now), or another name that "
+    "the coordinator still has. Default: the best one.",
 )
+def restart(path: Path, assignments: tuple[str, ...], key: Path | None, model: str) -> None:
+    """Begin a new epoch when the open round closes, as after a drift."""
+    _ordered(path, assignments, key, "restart", model=model)
 
 
-def _directing(action: "Action", summary: str) -> click.Command:
-    """Return the command that has the coordinator carry out an action about the federation."""
-    model = click.option(
-        "--model",
-        metavar="NAME",
-        default="",
-        help="The model to begin with: scratch (untrained), incumbent (the one that predicts now), or another name "
-        "that the coordinator still has. Default: the best one.",
-    )
-
-    @click.command(name=action, help=summary)
-    @_service
-    @_key
-    def directing(path: Path, assignments: tuple[str, ...], key: Path | None, model: str = "") -> None:
-        from streamfl.live.operator.members import order  # noqa: PLC0415
-
-        _, connector = _connected(path, assignments, "operator", key)
-        changed = order(connector, action, model=model)
-        echo_line(f"{changed.action}: done, in effect from entry {changed.entry} on")
-
-    return model(directing) if action == "restart" else directing
-
-
-hold = _directing("hold", "Pause learning: close no round until `streamfl resume`. Predictions continue.")
-resume = _directing("resume", "Continue learning after `streamfl hold`.")
-restart = _directing("restart", "Begin a new epoch when the open round closes, as after a drift.")
-
-
-@click.command()
+@live.command()
 @click.argument("entry", type=click.IntRange(1, MOST))
 @_service
 @_key
@@ -666,56 +662,28 @@ def rollback(entry: int, path: Path, assignments: tuple[str, ...], key: Path | N
     echo_line(f"rollback to the model of {model.replace('-', ' ')}: done, in effect from entry {changed.entry} on")
 
 
-def _ordering(action: "Action", summary: str) -> click.Command:
-    """Return the command that has the coordinator carry out an action about a client."""
+def _about_a_client(action: "Action", summary: str) -> None:
+    """Add the command that has the coordinator carry out an action about a client."""
 
     @members.command(name=action, help=summary)
     @click.argument("name")
     @_service
     @_key
-    def ordering(name: str, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
-        from streamfl.live.operator.members import order  # noqa: PLC0415
-
-        _, connector = _connected(path, assignments, "operator", key)
-        changed = order(connector, action, name)
-        echo_line(f"{changed.action} {changed.client}: done, in effect from entry {changed.entry} on")
-
-    return ordering
+    def about_a_client(name: str, path: Path, assignments: tuple[str, ...], key: Path | None) -> None:
+        _ordered(path, assignments, key, action, name)
 
 
-_ordering("admit", "Let client NAME join: a new client, if only known clients may join, or an evicted one.")
-_ordering("evict", "Remove client NAME until it is admitted again. Its records stay pending.")
-_ordering("reset", "Let client NAME move to a host with another key. The next host that brings the client keeps it.")
+_about_a_client("admit", "Let client NAME join: a new client, if only known clients may join, or an evicted one.")
+_about_a_client("evict", "Remove client NAME until it is admitted again. Its records stay pending.")
+_about_a_client(
+    "reset", "Let client NAME move to a host with another key. The next host that brings the client keeps it."
+)
 
 
 @members.command(name="key")
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="F", help="The file to write the private key to."
-)
+@click.option("--out", type=WRITTEN, required=True, metavar="F", help="The file to write the private key to.")
 def make_key_(out: Path) -> None:
     """Make a private key, and print its public key as a line for members.toml."""
     from streamfl.wire.signing import make_key  # noqa: PLC0415
 
     echo_line(f'key = "{make_key(out)}"')
-
-
-COMMANDS = (
-    coordinator,
-    client,
-    score,
-    promote,
-    produce,
-    watch,
-    alert,
-    page,
-    check,
-    members,
-    acls,
-    hold,
-    resume,
-    restart,
-    rollback,
-    init,
-    settings_,
-    compile_,
-)

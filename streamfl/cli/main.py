@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,9 +16,18 @@ import click
 
 from streamfl import __version__
 from streamfl.bounds import LONGEST, MOST, MOST_DELAY, SHORTEST
-from streamfl.cli.live import COMMANDS
-from streamfl.cli.names import REGISTRIES, NamingCommand, registry
-from streamfl.cli.reading import reading, reads_a_table, reads_times, rejects_records, takes_time_features
+from streamfl.cli.arguments import SAVED, WRITTEN, among_clients, seeded
+from streamfl.cli.live import live
+from streamfl.cli.names import NamingCommand
+from streamfl.cli.reading import (
+    knows_how_times_are_written,
+    reading,
+    reads_a_table,
+    reads_times,
+    rejects_records,
+    takes_past,
+    takes_time_features,
+)
 from streamfl.errors import StreamflError, UsageError
 from streamfl.printable import printable
 from streamfl.run.report.terminal import echo_line, terminal
@@ -42,43 +52,27 @@ def cli() -> None:
     """Federated learning on streams that drift."""
 
 
-for _command in COMMANDS:
+for _command in live.commands.values():
     cli.add_command(_command)
 if find_spec("streamfl_benchmarks") is not None:  # only a checkout has benchmarks, not an installed package
     cli.add_command(import_module("streamfl_benchmarks.commands").bench)
 
 
-def _named(what: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """Return a callback that refuses a name that is not registered; the default is not looked up, to save time."""
-
-    def check(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
-        if name is not None and name != parameter.default:
-            try:
-                registry(REGISTRIES[f"{{{what}s}}"]).find(name)
-            except UsageError as error:
-                raise click.BadParameter(str(error)) from error
-        return name
-
-    return check
-
-
 def _outputs(command: Any) -> Any:
     """Add the options that `demo` and `replay` share: models, profile, seed, and the files to write."""
     for option in (
-        click.option(
-            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random draws."
-        ),
-        click.option("--predictions", type=click.Path(path_type=Path), help="Write every prediction (CSV)."),
-        click.option("--model-out", type=click.Path(path_type=Path), help="Write the final model (safetensors)."),
+        seeded,
+        click.option("--predictions", type=WRITTEN, help="Write every prediction (CSV)."),
+        click.option("--model-out", type=WRITTEN, help="Write the final model (safetensors)."),
         click.option(
             "--own-models-out",
-            type=click.Path(path_type=Path),
+            type=WRITTEN,
             metavar="DIR",
             help="Write for each client a model file with what it alone knows.",
         ),
         click.option("--per-round", is_flag=True, help="Include every round in the JSON."),
         click.option("--json", "json_to", metavar="F", help="Write the result (JSON); - is standard output."),
-        click.option("--report", type=click.Path(path_type=Path), metavar="F", help="Write a report (HTML)."),
+        click.option("--report", type=WRITTEN, metavar="F", help="Write a report (HTML)."),
         click.option(
             "--page",
             is_flag=False,
@@ -91,7 +85,6 @@ def _outputs(command: Any) -> Any:
             metavar="NAME",
             default="adaptive",
             show_default=True,
-            callback=_named("profile"),
             help="How drift is handled: {profiles}.",
         ),
         click.option(
@@ -148,6 +141,7 @@ def demo(**options: Any) -> None:
 @reads_a_table
 @reads_times
 @takes_time_features
+@takes_past
 @click.option(
     "--task",
     type=click.Choice(["auto", "classification", "regression"]),
@@ -155,11 +149,7 @@ def demo(**options: Any) -> None:
     show_default=True,
     help="auto: regression if labels are numbers and some have a fractional part.",
 )
-@click.option(
-    "--clients",
-    type=click.IntRange(1, MOST),
-    help="Number of clients. Default: 10, or the number of values with --split column:NAME.",
-)
+@among_clients
 @click.option(
     "--split",
     default="round-robin",
@@ -200,7 +190,7 @@ def demo(**options: Any) -> None:
 )
 @click.option(
     "--answers",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=SAVED,
     metavar="FILE",
     help="With --label-delay: score these predictions instead of the replay's own. FILE has the messages of a live "
     "federation's topic NAME.predictions for the same records, one per line.",
@@ -210,7 +200,6 @@ def demo(**options: Any) -> None:
     metavar="NAME",
     default="mean",
     show_default=True,
-    callback=_named("aggregation"),
     help="How the coordinator combines the model changes that clients send each round: {aggregations}. Every choice "
     "except mean tolerates a minority of malicious clients, but costs some accuracy if all clients are honest.",
 )
@@ -278,13 +267,11 @@ def demo(**options: Any) -> None:
     metavar="NAME",
     default="fedavg",
     show_default=True,
-    callback=_named("algorithm"),
     help="The base algorithm that clients run in a round: {algorithms}.",
 )
 @click.option(
     "--mirror",
     metavar="NAME",
-    callback=_named("mirror"),
     help="fedomd: the mirror map: {mirrors}. Default: p-norm. With euclidean it is fedavg.",
 )
 @click.option(
@@ -350,6 +337,18 @@ def demo(**options: Any) -> None:
     help="Limit the size of each client's updates to N bytes per record, from round 5 on. To stay below the limit, "
     "clients round what their models have learnt more coarsely. auto: no limit.",
 )
+@click.option(
+    "--objective",
+    type=click.Choice(["accuracy", "balanced", "kappa", "cost"]),
+    help="What predicted labels are to be good at. accuracy: as many right ones as possible. balanced: the mean "
+    "recall of the labels. kappa: agreement beyond chance. cost: the price of wrong ones, see --costs. "
+    "Default: accuracy.",
+)
+@click.option(
+    "--costs",
+    metavar="LABEL=PRICE,..",
+    help="With --objective cost: the price of missing a record of a label, such as failure=20. Default: 1.",
+)
 @_outputs
 def replay(file: str, **options: Any) -> None:
     """Replay a recorded stream as a federation, and report accuracy and drifts.
@@ -365,25 +364,20 @@ def run_named(source: "str | DataFrame", options: dict[str, Any], console: "Cons
     from streamfl.cli.replay import run_replay  # noqa: PLC0415
     from streamfl.run.dealing.imposed_drift import parse  # noqa: PLC0415
 
-    injection = parse(options["inject"]) if options["inject"] else None
+    injection, settings = parse(options["inject"]) if options["inject"] else None, _settings(options)
     return run_replay(
         table_named(source, options, console),
-        clients=options["clients"],
-        split=options["split"],
-        round_size=options["round_size"],
-        settings=_settings(options),
+        settings=settings,
         injection=injection,
         outputs=_named_outputs(options),
         console=console,
-        page=options["page"],
         source=source if isinstance(source, str) else "",
-        answers=options["answers"],
-        compare=options["compare"],
+        **{name: options[name] for name in ("clients", "split", "round_size", "page", "answers", "compare")},
     )
 
 
 @cli.command()
-@click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("result", type=SAVED)
 @click.argument("round", type=click.IntRange(1, MOST), required=False)
 def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's word
     """Describe in sentences what happened in a run, or in one ROUND of it.
@@ -405,7 +399,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 @click.argument("file")
 @click.option(
     "--model",
-    type=click.Path(path_type=Path),
+    type=WRITTEN,
     required=True,
     metavar="M",
     help="The model: a file that --model-out wrote.",
@@ -420,6 +414,7 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
     help="The column of labels or targets. Reports the accuracy next to that of the baseline NoChange.",
 )
 @reads_a_table
+@knows_how_times_are_written
 @click.option(
     "--missing-columns",
     type=click.Choice(["warn", "mean", "refuse"]),
@@ -446,9 +441,8 @@ def explain(result: Path, round: int | None) -> None:  # noqa: A002  the user's 
 def predict(file: str, **options: Any) -> None:
     """Predict the records of a file with a saved model.
 
-    FILE is .csv, .csv.gz, .tsv, .tab, .jsonl, .ndjson, .json, .arff, .parquet, .npz, or - for CSV from standard
-    input; it needs no labels. Records are read and predicted in batches, so the file may be larger than memory,
-    except .npz.
+    FILE is {endings}; or - for CSV from standard input. It needs no labels. Records are read and predicted in
+    batches, so the file may be larger than memory, except .npz.
     """
     from streamfl.records.request import Request  # noqa: PLC0415
     from streamfl.run.predictions.predict import PredictRequest, run_predict  # noqa: PLC0415
@@ -463,6 +457,8 @@ def predict(file: str, **options: Any) -> None:
         missing=raises.get(options["missing_columns"], options["missing_columns"]),
         unknown=raises.get(options["unknown"], options["unknown"]),
         client=options["client"],
+        timezone=options["timezone"],
+        date_order=options["date_order"],
     )
     run_predict(asked, _console())
 
@@ -488,9 +484,13 @@ def table_named(source: "str | DataFrame", options: dict[str, Any], console: "Co
 OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
-LEARNING = ("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "mu", "l2", "local_batch", "gamma")
+LEARNING = (
+    *("features", "bytes", "model", "algorithm", "mirror", "average", "l1", "mu", "l2", "local_batch", "gamma"),
+    *("objective", "costs"),
+)
 PRIVACY = ("secure_aggregation", "noise", "radius", "delta")
 PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
+REPLAY = ("min_records", "seed", "label_delay", "aggregation", "scaling", "interval")
 
 
 def _check_profile(profile: str) -> None:
@@ -513,13 +513,8 @@ def _settings(options: dict[str, Any]) -> Any:
     _check_profile(options["profile"])
     _check_learning(options)
     return ReplaySettings(
-        min_records=options["min_records"],
-        seed=options["seed"],
-        label_delay=options["label_delay"],
-        aggregation=options["aggregation"],
-        scaling=options["scaling"],
+        **_given(options, REPLAY),
         privacy=PrivacySettings.model_validate(_given(options, PRIVACY)),
-        interval=options["interval"],
         learning=LearningSettings.model_validate(_given(options, LEARNING)),
         profile=ProfileSettings.model_validate(_given(options, PROFILE)),
     )
@@ -547,14 +542,7 @@ def _check_learning(options: dict[str, Any]) -> None:
 def _named_outputs(options: dict[str, Any]) -> Any:
     from streamfl.cli.replay import Outputs  # noqa: PLC0415
 
-    return Outputs(
-        json=options["json_to"],
-        per_round=options["per_round"],
-        report=options["report"],
-        model=options["model_out"],
-        own_models=options["own_models_out"],
-        predictions=options["predictions"],
-    )
+    return Outputs(**{one.name: options[one.name] for one in fields(Outputs)})
 
 
 def _console() -> "Console":

@@ -2,7 +2,7 @@
 
 import html
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -61,7 +61,7 @@ class Run:
         return render(self.result, drifts=self.imposed, title=f"streamfl: {self.result.source}")
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw accuracy or error by round, beside NoChange, with a line at each restart; needs matplotlib.
+        """Draw accuracy or error by round, next to NoChange, with a line at each restart; needs matplotlib.
 
         Parameters
         ----------
@@ -143,7 +143,8 @@ def read(source: str | Path | pl.DataFrame, **options: Any) -> Table:
         A file, `river:NAME`, or a data frame of polars.
     options
         Those of `streamfl replay` that say how to read: `label`, `drop`, `time`, `timezone`, `date_order`, `task`,
-        `separator`, `decimal`, `encoding`, `missing_values` and `on_bad_record`; `split` with a column keeps it.
+        `separator`, `decimal`, `encoding`, `missing_values`, `on_bad_record`, `time_features`,
+        `lags` and `window`; `split` with a column keeps it.
 
     Returns
     -------
@@ -202,6 +203,8 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
     >>> _arguments({"label": "y", "drop": ["a", "b"], "scaling": False, "per_round": True, "seed": None})
     ['--label=y', '--drop=a,b', '--no-scaling', '--per-round']
+    >>> _arguments({"objective": "cost", "costs": {"failure": 20, "wear": 5}})
+    ['--objective=cost', '--costs=failure=20,wear=5']
     """
     known = {flag: one for one in command.params for flag in one.opts if one.name not in LEFT_OUT}
     arguments = []
@@ -214,6 +217,8 @@ def _arguments(options: dict[str, Any]) -> list[str]:
             continue
         if isinstance(value, bool):
             arguments += [flag] if value else known[flag].secondary_opts
+        elif isinstance(value, Mapping):
+            arguments.append(f"{flag}={','.join(f'{key}={one}' for key, one in value.items())}")
         elif isinstance(value, Sequence) and not isinstance(value, str):
             arguments.append(f"{flag}={','.join(map(str, value))}")
         else:

@@ -1,12 +1,10 @@
 """The commands `demo` and `replay`: deal a stream to clients, replay it, show progress, and write the outputs."""
 
-import csv
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -35,6 +33,7 @@ from streamfl.run.dealing.order import follow_each_other, row_times, usual_round
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
+from streamfl.run.predictions.predictions_file import PredictionsFile
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
 from streamfl.run.report.changes import moved_sentence
 from streamfl.run.report.display import Progress, local_text, notice_text, summary
@@ -59,18 +58,18 @@ ONE_BY_ONE = (
 class Outputs:
     """The files that a command writes; None writes nothing."""
 
-    json: str | None = None  # the result; `-` is standard output
+    json_to: str | None = None  # the result; `-` is standard output
     per_round: bool = False  # whether the JSON lists every round
     report: Path | None = None  # the HTML report
-    model: Path | None = None  # the final model
-    own_models: Path | None = None  # the folder for a file of each client, with what it alone knows
+    model_out: Path | None = None  # the final model
+    own_models_out: Path | None = None  # the folder for a file of each client, with what it alone knows
     # A CSV line per record: its number in the file, client, round, label and prediction.
     predictions: Path | None = None
 
     def files(self) -> list[tuple[str, Path]]:
         """Return the kind and path of each file that is written."""
-        named = Path(self.json) if self.json not in (None, "-") else None
-        places = {"json": named, "report": self.report, "model file": self.model, "predicted": self.predictions}
+        named = Path(self.json_to) if self.json_to not in (None, "-") else None
+        places = {"json": named, "report": self.report, "model file": self.model_out, "predicted": self.predictions}
         return [(what, path) for what, path in places.items() if path is not None]
 
     def check(self, source: str) -> None:
@@ -81,7 +80,7 @@ class Outputs:
         UsageError
             The message names the first such path.
         """
-        if self.json == "":
+        if self.json_to == "":
             raise UsageError("--json: the file name is empty; name a file, or - for standard output")
         taken = {Path(source).resolve(): "this is the input file"}
         for what, path in self.files():
@@ -102,43 +101,11 @@ class Outputs:
             The model is not one of streamfl's own, or clients have nothing of their own.
         """
         external = learning.external_model(task)
-        if external is not None and self.model is not None:
+        if external is not None and self.model_out is not None:
             what = f"--model-out cannot save {external.name}, a model that is not streamfl's own"
             raise UsageError(f"{what}; leave it out")
-        if self.own_models is not None:
-            check_own_files(self.own_models, learning, task)
-
-
-@dataclass
-class PredictionsFile:
-    """Writes the predictions of a replay as they are made."""
-
-    # They give the number in the file of a client's next record.
-    table: Table
-    logs: dict[str, Log]
-    to: TextIO  # an open text file
-    _written: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self._csv = csv.writer(self.to, lineterminator="\n")
-        self._csv.writerow(["record", "client", "round", "label", "predicted"])
-
-    def add(self, predicted: Predicted) -> None:
-        """Write the predictions of one client's round."""
-        client, n = predicted.client, len(predicted.truth)
-        start = self._written[client]
-        self._written[client] += n
-        rows = self.logs[client].rows[start : start + n]
-        records = self.table.places[rows].tolist()
-        truth = _named(predicted.truth.tolist(), predicted.labels)
-        served = _named(predicted.served.tolist(), predicted.labels)
-        for record, label, prediction in zip(records, truth, served, strict=True):
-            self._csv.writerow([record, client, predicted.round, label, prediction])
-
-
-def _named(values: list[float], labels: tuple[str, ...]) -> list[str] | list[float]:
-    """Return label indices as names, "" for -1; targets stay as they are."""
-    return [labels[int(v)] if v >= 0 else "" for v in values] if labels else values
+        if self.own_models_out is not None:
+            check_own_files(self.own_models_out, learning, task)
 
 
 def run_replay(
@@ -197,8 +164,8 @@ def run_replay(
     _remark(replay, console)
     with _page(table.name, page, console) as show:
         replayed = _watched(replay, injection, outputs, console, show, ways)
-        if outputs.own_models is not None:
-            replay.save_own_models(replayed, outputs.own_models)
+        if outputs.own_models_out is not None:
+            replay.save_own_models(replayed, outputs.own_models_out)
         _finish(replayed, table, injection, outputs, console)
     return replayed
 
@@ -219,9 +186,9 @@ def _finish(
     _write(replayed, injection, outputs)
     for what, path in outputs.files():
         print_line(console, f"{what:<11}{path}")
-    if outputs.own_models is not None:
-        print_line(console, f"own files   {outputs.own_models}")
-    if outputs.model is not None or outputs.own_models is not None:
+    if outputs.own_models_out is not None:
+        print_line(console, f"own files   {outputs.own_models_out}")
+    if outputs.model_out is not None or outputs.own_models_out is not None:
         told, is_worse = file_text(replayed.result)
         print_line(console, told, "yellow" if is_worse else "")
 
@@ -387,17 +354,17 @@ def _predictions(replay: Replay, path: Path | None) -> Iterator[PredictionsFile 
 
 def _write(replayed: Replayed, injection: Injection | None, outputs: Outputs) -> None:
     result = replayed.result
-    if outputs.model is not None:
-        replayed.model.save(outputs.model)
+    if outputs.model_out is not None:
+        replayed.model.save(outputs.model_out)
     if outputs.report is not None:
         drifts = injection.rounds if injection else ()
         page = render(result, drifts=drifts, title=f"streamfl: {result.source}")
         with _opened(outputs.report) as file:
             file.write(page)
-    if outputs.json == "-":
+    if outputs.json_to == "-":
         write_output(as_json(result, per_round=outputs.per_round).rstrip())
-    elif outputs.json is not None:
-        with _opened(Path(outputs.json)) as file:
+    elif outputs.json_to is not None:
+        with _opened(Path(outputs.json_to)) as file:
             file.write(as_json(result, per_round=outputs.per_round))
 
 

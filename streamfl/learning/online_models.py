@@ -191,7 +191,7 @@ class OnlineModels(abc.ABC, Generic[S, L]):
         return self.wrong(learnt, agreed, covered)
 
     def taken(self, agreed: AgreedState | None) -> S | None:
-        """Return an agreed state if it is of these models; otherwise None, and they begin anew."""
+        """Return an agreed state if it is of these models; otherwise None, and they begin again."""
         return agreed if isinstance(agreed, self.state) and self.has_made(agreed) else None
 
 
@@ -279,7 +279,7 @@ class AtClient(abc.ABC):
     @property
     @abc.abstractmethod
     def served(self) -> FloatArray:
-        """The prediction of each record just before it was learnt, shape (records,)."""
+        """The prediction of each record just before it was learnt, as of `answer`, with the labels known by now."""
 
     @abc.abstractmethod
     def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> Learnt:

@@ -10,6 +10,7 @@ from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.bounds import NAME_BYTES
 from streamfl.machines.client.follower import Follower
 from streamfl.protocol.messages import RoundOpened
+from streamfl.protocol.messages.decision_rule import named
 from streamfl.protocol.records import Batch, Span
 from streamfl.records.values.cells import listed
 from streamfl.runtime.log.predictions import DIGITS, MOST_KEY, Prediction, encoded
@@ -51,7 +52,7 @@ class Predictor:
             return []
         self._note_blind(asked, serving.registry.features)
         P, labels = self._predictions(asked, opened)
-        told = [labels[best] for best in P.argmax(axis=1)] if labels else P[:, 0].tolist()
+        told = named(opened.decision.codes(P, labels), labels) if labels else P[:, 0].tolist()
         shares = self._shares(P, labels)
         answers = []
         for position, prediction, share in zip(records.positions.tolist(), told, shares, strict=True):

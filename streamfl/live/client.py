@@ -78,7 +78,7 @@ def serve_clients(
     records = DoubtingOnce(records or settings.record_format, Looks(settings.field_map))
     host = connector.host(settings.client.host, settings.placement, records, settings.delayed_labels)
     clock = ListeningClock(host.listen)
-    node = HostNode(host, machine, stop, settings.client.stop_within, until_end)
+    node = HostNode(host, machine, stop, settings.client.stop_within, until_end, settings.past)
     measures = HostMeasures(node, settings.telemetry.most_behind)
     try:
         with (

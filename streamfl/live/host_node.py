@@ -9,6 +9,7 @@ import structlog
 from streamfl.errors import UsageError
 from streamfl.live.metrics.exposure import unwatched
 from streamfl.live.metrics.whereabouts import whereabouts
+from streamfl.live.other_features import other_features
 from streamfl.live.stopping import Stop
 from streamfl.machines.client.intake.waiting import SLACK
 from streamfl.machines.client.machine import Client
@@ -25,6 +26,9 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
+from streamfl.records.past_features import PastFeatures
+from streamfl.records.past_source import SourceWithPast
+from streamfl.records.values.cells import listed
 from streamfl.records.values.times import iso
 from streamfl.run.summary import late_labels
 from streamfl.runtime.nodes import ClientNode
@@ -118,6 +122,7 @@ class HostNode:
     # coordinator has ended, whatever its clients here have, or all clients of the federation have left for good and
     # none here has records: they would wait for ever.
     until_end: bool
+    past: PastFeatures | None = None  # which features are made of the records before; None: none are
     nonce: Callable[[], str] = nonce  # returns a random text, which tells a start of a client from every other
     turned: Callable[[], None] = unwatched  # called at each turn of the loop
     nodes: dict[str, ClientNode] = field(default_factory=dict)
@@ -130,6 +135,7 @@ class HostNode:
     _taking_part: set[str] = field(default_factory=set)
     _superseded: dict[str, float] = field(default_factory=dict)
     _refusals: set[str] = field(default_factory=set)
+    _compared: set[str] = field(default_factory=set)
     _unpaired: dict[str, int] = field(default_factory=dict)
     _standing: dict[str, tuple[int | None, float, bool]] = field(default_factory=dict)
     _all_left_at: float | None = None
@@ -164,7 +170,7 @@ class HostNode:
 
     def step(self, now: float) -> bool:
         """Step every client."""
-        self._follow(self.host.poll_clients(), now)
+        self._follow(self._sources(), now)
         heard = self._receive(now)
         self._begin_to_stop(now)
         busy = self._step_clients(now)
@@ -180,6 +186,17 @@ class HostNode:
         self.finished = self._is_over(now)
         self.turned()
         return busy or heard or self.finished
+
+    def _sources(self) -> Mapping[str, Source]:
+        """Read records, and return this host's clients with their sources."""
+        hosted, past = self.host.poll_clients(), self.past
+        if past is None:
+            return hosted
+        kept = {name: node.source for name, node in self.nodes.items() if isinstance(node.source, SourceWithPast)}
+        return {
+            name: kept[name] if name in kept and kept[name].source is source else SourceWithPast(source, past)
+            for name, source in hosted.items()
+        }
 
     def _receive(self, now: float) -> bool:
         """Take new messages; return whether there are any."""
@@ -213,9 +230,27 @@ class HostNode:
             self._fail(client, node, str(error))
             node.stop(now)
             busy = True
+        if client not in self._compared:
+            self._compare(client, node)
         if node.finished:
             self.host.drop(client)  # nothing reads its link from now on
         return busy
+
+    def _compare(self, client: str, node: ClientNode) -> None:
+        """Compare the features of a client that has just joined once with those that the federation knows."""
+        registered = node.machine.registered
+        if not node.features or not registered:
+            return
+        self._compared.add(client)
+        found = other_features(node.features, registered)
+        if found is not None:
+            LOG.warning(
+                "other features than the federation's",
+                client=client,
+                only_here=listed(found.unknown),
+                missing_here=listed(found.lacking),
+                remedy="give what means the same one name at all clients; what is missing counts as its mean",
+            )
 
     def _fail(self, client: str, node: ClientNode, reason: str) -> None:
         LOG.error("client failed", client=client, reason=reason, pending=node.machine.pending)
@@ -225,6 +260,7 @@ class HostNode:
         """Start the clients that were assigned to this host, and drop those that were removed."""
         for client in [name for name, node in self.nodes.items() if hosted.get(name) is not node.source]:
             LOG.info("client released", client=client)
+            self._compared.discard(client)
             for of in (self._superseded, self._standing, self.learnt):
                 of.pop(client, None)
             if not self.nodes.pop(client).finished:

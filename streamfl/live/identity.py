@@ -38,7 +38,7 @@ REMEDY = 'for more than a trial, set members in [federation] to "trust_on_first_
 # What a process does with its key: readers, such as `watch`, have none.
 Process = Literal["client", "coordinator", "operator", "reader"]
 
-# Beside a host's key: the key of the coordinator that spoke first.
+# Next to a host's key: the key of the coordinator that spoke first.
 PINNED = ".coordinator"
 
 

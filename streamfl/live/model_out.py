@@ -42,6 +42,7 @@ def of_columns(settings: FederationSettings) -> dict[str, Any]:
         "client_column": fields.client or "",
         "missing_values": fields.missing_values,
         "time_features": fields.made_of_times,
+        "past": settings.past,
     }
 
 

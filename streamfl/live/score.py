@@ -199,6 +199,11 @@ def serve_scores(
     score = settings.score
     if not score.topics and not score.http:
         raise UsageError("there is nothing to answer; set topics in [score], or give --http")
+    if score.topics and settings.past is not None:
+        examples = ", ".join(settings.past.names(("x",)))
+        LOG.info(
+            "records bring lags and means themselves", fields=examples, otherwise="a missing one counts as its mean"
+        )
     follower = Follower(settings.learner)  # loads or compiles its loops: a group would not wait for that
     form = records or settings.unlabelled_format
     over_http = _OverHTTP(settings, follower) if score.http else None
@@ -253,6 +258,7 @@ class _OverHTTP:
             client_column=fields.client or "",
             missing_values=fields.missing_values,
             time_features=fields.made_of_times,
+            past=settings.past,
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
         if self.candidate is not None:

@@ -15,6 +15,7 @@ from streamfl.online.external.admission import unusable
 from streamfl.online.external.increments import pooled
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported, ExportedTable
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.records import Batch, aligned
 
 MOMENTS = ("count", "mean", "variance")
@@ -196,7 +197,7 @@ class WeightsPass:
         self.records += len(batch)
         if self._model.task == "regression":
             return answers[:, 0]
-        return np.where(answers.any(axis=1), answers.argmax(axis=1) if answers.size else -1.0, -1.0)
+        return likeliest(answers)
 
     def answer(self, batch: Batch) -> FloatArray:
         """Return its present predictions: probabilities of `labels`, or targets."""

@@ -88,7 +88,7 @@ class Blocks:
 
 @dataclass(slots=True, eq=False)
 class _Rest:
-    """The data of the good records beside their features, block by block."""
+    """The data of the good records next to their features, block by block."""
 
     codes: list[IntArray] = field(default_factory=list)
     places: list[IntArray] = field(default_factory=list)

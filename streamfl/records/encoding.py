@@ -17,6 +17,7 @@ from streamfl.records.values.cells import CellRules, Cells, listed
 from streamfl.records.values.missing import Missing
 from streamfl.records.values.numerals import Decimal
 from streamfl.records.values.time_features import TimeFeatures
+from streamfl.records.values.times import Notation
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Encoding:
         given: Mapping[str, Cells],
         reading: CellRules | None = None,
         marks: Mapping[str, Decimal | None] | None = None,
+        notation: Notation | None = None,
     ) -> tuple[tuple[str, ...], FloatArray, dict[str, dict[int, str]]]:
         """Return the features that are given, their values, and what is not a number and counts as missing.
 
@@ -110,6 +112,8 @@ class Encoding:
             How cells are read; by default as in training.
         marks
             The decimal mark of columns, if `reading` has none; by default it is found out from these cells.
+        notation
+            How times are written; by default as in training.
 
         Returns
         -------
@@ -140,7 +144,7 @@ class Encoding:
         X, _ = without_infinity(X)
         if self.time_features is None or not {*self.times} <= {*given}:
             return features, X, odd
-        made, wrong = self.time_features.of_cells(given)
+        made, wrong = self.time_features.of_cells(given, notation)
         return *self.time_features.joined_to(features, X, made), odd | ({self.times[0]: wrong} if wrong else {})
 
 

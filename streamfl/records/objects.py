@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from streamfl.records.request import Request
 from streamfl.records.values.day_and_clock import joined
 
 Object = Mapping[str, object]
+
+# A record is a dict; or a message, which a program's function or a JSON reader reads.
+Record = Mapping[str, Any] | bytes
 
 # The prefix of outer names is cut at this many characters, twice the limit of a name.
 LONGEST_PATH = 512
@@ -113,3 +117,24 @@ def counted(start: int, n: int) -> tuple[IntArray, IntArray]:
     """
     places = np.arange(start, start + n, dtype=np.int64)
     return places, places + 1
+
+
+def is_one(records: Any) -> bool:
+    """Tell whether a caller gives one record, not several."""
+    return isinstance(records, Mapping | bytes)
+
+
+def several(records: Any) -> Iterator[Record]:
+    """Yield the records of what a caller gives.
+
+    >>> list(several({"a": 1})), list(several([{"a": 1}, b"x"]))
+    ([{'a': 1}], [{'a': 1}, b'x'])
+    """
+    if is_one(records):
+        yield records
+    elif hasattr(records, "iter_rows"):  # polars
+        yield from records.iter_rows(named=True)
+    elif hasattr(records, "to_dict"):  # pandas
+        yield from records.to_dict("records")
+    else:
+        yield from records

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.protocol.records import Rejection
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.values.time_features import TimeFeatures
 from streamfl.records.values.times import PLAIN, Notation
 from streamfl.sampling import generator
@@ -48,6 +49,7 @@ class Table:
     time: str = ""  # the column of the times, or the two of days and times of day, `day,clock`
     notation: Notation = PLAIN  # how the times are written
     time_features: TimeFeatures | None = None  # which of `features` are made of the times; None: none are
+    past: PastFeatures | None = None  # which of `features` are made of the records before; None: none are
 
     def __len__(self) -> int:
         """Count the good records."""

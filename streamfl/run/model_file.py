@@ -25,11 +25,13 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.served import ServedNative
 from streamfl.plugins.models import MODELS, loss_of
 from streamfl.protocol.fingerprint import fingerprint
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry, wrong_registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
 from streamfl.records.values.missing import Missing as MissingWords
 from streamfl.records.values.time_features import TimeFeatures
@@ -111,6 +113,11 @@ class ServedModel:
         All clients of the run, where some have drifted alone; empty if not known, as in the file of a scorer.
     time_features
         How the times of records become features; None: they do not.
+    past
+        Which features are made of the client's records before; None: none are. `streamfl predict` makes them for the
+        records of a file; here they are columns as any other, `x[-1]`.
+    decision
+        Which label answers, by the probabilities of all.
 
     Examples
     --------
@@ -142,6 +149,8 @@ class ServedModel:
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     time_features: TimeFeatures | None = None
+    past: PastFeatures | None = None
+    decision: DecisionRule = LIKELIEST
 
     @classmethod
     def of(
@@ -180,6 +189,7 @@ class ServedModel:
             native=native,
             branches=branches,
             branch_of=machine.branch_of() if native is not None else {},
+            decision=machine.decision,
             own_parts={} if native is None else dict(own_parts),
             clients=tuple(sorted(machine.state.members)) if branches else (),
             **names,
@@ -218,6 +228,7 @@ class ServedModel:
             native=native,
             branches=branches,
             branch_of={} if native is None else {client: serving.opened.branch_of(client) for client in branches},
+            decision=serving.opened.decision,
             **names,
         )
 
@@ -248,6 +259,7 @@ class ServedModel:
             branches={} if serving.opened.group_of(machine.name) is None else {machine.name: serving.W},
             branch_of={machine.name: serving.opened.branch_of(machine.name)},
             own_parts={machine.name: online.own_part()},
+            decision=machine.decision,
             **names,
         )
 
@@ -298,6 +310,8 @@ class ServedModel:
             return "weights that do not fit its names"
         if not all(np.abs(W).max(initial=0.0) <= LARGEST_WEIGHT for W in (self.weights, *self.branches.values())):
             return "weights that are not finite, or far too large"
+        if wrong := self.decision.wrong():
+            return f"a rule of decision that is impossible: {wrong}"
         if native is None:
             return None
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
@@ -390,11 +404,17 @@ class ServedModel:
         return self.predictions(*self._encoded(X, features, missing, unknown, client))
 
     def decided(self, predictions: FloatArray) -> list[str] | list[float]:
-        """Return the likeliest label, or the target, of each row of predictions."""
+        """Return the label that answers, see `decision`, or the target, of each row of predictions."""
         if self.task == "regression":
             targets: list[float] = predictions[:, 0].tolist()
             return targets
-        return [self.labels[code] for code in predictions.argmax(axis=1).tolist()]
+        return [self.labels[code] for code in self.codes_decided(predictions)]
+
+    def codes_decided(self, predictions: FloatArray) -> IntArray:
+        """Return the index of the label that answers, 0 for targets, of each row of predictions."""
+        if self.task == "regression":
+            return np.zeros(len(predictions), np.intp)
+        return self.decision.codes(predictions, self.labels).astype(np.intp)
 
     def explain(
         self,
@@ -428,7 +448,7 @@ class ServedModel:
         """
         features, X, by_branch = self._encoded([record], None, missing, unknown, client)
         predictions = self.predictions(features, X, by_branch)
-        best, whose = int(predictions[0].argmax()), next(iter(by_branch), "")
+        best, whose = int(self.codes_decided(predictions)[0]), next(iter(by_branch), "")
         W, native = self._models_of(whose)
         shares, parts = {"rounds": 1.0}, {"rounds": self._linear_by_rounds(features, X, W)}
         if native is not None:

@@ -28,7 +28,7 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.records.table import Table
-from streamfl.records.values.cells import quoted
+from streamfl.records.values.cells import listed, quoted
 from streamfl.records.values.times import iso
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import delayed
@@ -72,7 +72,7 @@ class ReplaySettings:
     """How a recorded stream is replayed."""
 
     round_size: int = 100  # records per client and round
-    # The fewest good records that a client sends an update about; fewer left at the end stay pending.
+    # Minimum number of good records in an update; fewer that are left at the end stay pending.
     min_records: int = 10
     seed: int = 0  # seed of all random draws
     # How the federation learns, and how it handles drift; both as they hold with each other.
@@ -156,6 +156,8 @@ class Replay:
 
     def __post_init__(self) -> None:
         _check_features(self.table)
+        self.settings.learning.check_objective(self.task)
+        self._check_costs()
         self.settings.learning.check_budget(self._largest_round)
         settings = self.settings
         settings.privacy.check(settings.learning, settings.profile, self.task, settings.aggregation)
@@ -265,6 +267,13 @@ class Replay:
         """Return what tells the order in which the records of the table came."""
         return row_times(self.table, self.logs)
 
+    def _check_costs(self) -> None:
+        """Refuse prices of labels that no record has."""
+        others = [label for label in self.settings.learning.costs if label not in self.table.labels]
+        if others:
+            known = listed(self.table.labels)
+            raise UsageError(f"costs: no label is called {quoted(others[0])}; the labels are {known}")
+
     def _time_of(self, closed: RoundSummary) -> str | None:
         times = self.table.times
         if not len(times):
@@ -335,6 +344,7 @@ class Replay:
                 else max(settings.round_size, settings.min_records),
                 task=self.task,
                 scaling=settings.scaling,
+                objective=settings.learning.objective_chosen,
                 aggregation=settings.aggregation,
                 by_event_time=settings.interval is not None,
                 secure_aggregation=settings.privacy.secure_aggregation,
@@ -438,6 +448,7 @@ class Replay:
             codes=dict(self.table.codes),
             units=dict(self.table.units),
             time_features=self.table.time_features,
+            past=self.table.past,
         )
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
@@ -580,6 +591,7 @@ class Replay:
             mae=None if classes else self._figures("mae"),
             rmse=rmse,
             r2=None if rmse is None else r2(rmse.prequential, self.table.y),
+            interval=history.figures.interval() if self.settings.label_delay == 0 else None,
             loss=Loss(prequential=history.mean_loss()),
             by_client=history.figures.by_client("accuracy" if classes else "mae"),
             by_class=history.figures.by_class() if classes else None,

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streamfl.bounds import MOST
 from streamfl.errors import UsageError
@@ -14,6 +14,7 @@ from streamfl.learning.algorithms.base import RADIUS, Algorithm, AlgorithmOption
 from streamfl.learning.algorithms.mirror_maps import MIRROR_MAPS
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
+from streamfl.learning.objectives import Accuracy, Balanced, BestKappa, Cost, Objective
 from streamfl.learning.online_models import OnlineModels
 from streamfl.learning.pooling.masks import FEWEST as FEWEST_CLIENTS
 from streamfl.learning.pooling.masks import Sums
@@ -35,6 +36,7 @@ from streamfl.plugins.models import AUTO, MODELS, check_model, external_model, i
 from streamfl.plugins.profiles import PROFILES
 from streamfl.protocol.external.interface import ExternalModel
 from streamfl.protocol.messages import Update
+from streamfl.protocol.messages.decision_rule import LARGEST, LEAST
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.registered import Registered
 
@@ -52,6 +54,16 @@ FEWEST = {"auto": 700, "ferns": 650, "linear": 450}
 def _registered(registry: Registered[Any]) -> dict[str, Any]:
     """Return the values of a setting that names what is registered, for the reference: ours, and those of others."""
     return {"enum": [*registry.own, *registry.others], "registered": True}
+
+
+def known_to(find: Callable[[str], object]) -> AfterValidator:
+    """Return what refuses a name that `find` does not know."""
+
+    def check(name: str) -> str:
+        find(name)
+        return name
+
+    return AfterValidator(check)
 
 
 class _Settings(BaseModel):
@@ -74,9 +86,9 @@ class LearningSettings(_Settings):
     """The model that clients train once per round (`auto`: softmax for labels, squared for targets); a River model
     such as `river:linear_model.SoftmaxRegression`, which learns and predicts record by record; or a model of another
     package, whose weights are averaged after each round."""
-    algorithm: str = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
+    algorithm: Annotated[str, known_to(ALGORITHMS.find)] = Field("fedavg", json_schema_extra=_registered(ALGORITHMS))
     """The base algorithm with which clients train in a round."""
-    mirror: str = Field("p-norm", json_schema_extra=_registered(MIRROR_MAPS))
+    mirror: Annotated[str, known_to(MIRROR_MAPS.find)] = Field("p-norm", json_schema_extra=_registered(MIRROR_MAPS))
     """The mirror map of `fedomd`; with `euclidean` it is FedAvg."""
     average: Average = "primal"
     """The space in which `fedomd` averages the clients' models."""
@@ -103,6 +115,15 @@ class LearningSettings(_Settings):
     last_answer: bool = True
     """Whether each client also predicts from a model of its own, which it does not send, and from the last label or
     target that it learnt."""
+    objective: Literal["accuracy", "balanced", "kappa", "cost"] = Field(
+        "accuracy", json_schema_extra={"decides": False}
+    )
+    """What predicted labels are to be good at: right answers (`accuracy`), the mean recall of the labels
+    (`balanced`), agreement beyond chance (`kappa`), or the price of wrong ones (`cost`); what is learnt does not
+    depend on it, and all but `accuracy` need models that learn record by record."""
+    costs: dict[str, float] = Field(default_factory=dict, json_schema_extra={"unset": "`{}`", "decides": False})
+    """With the objective `cost`, the price of missing a record of a label, such as `{ failure = 20 }`; that of any
+    other label is 1."""
     bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
     """The limit on the size of each client's updates from round 5 on, a positive number; `auto`: no limit."""
 
@@ -122,17 +143,60 @@ class LearningSettings(_Settings):
         check_model(model)
         return model
 
-    @field_validator("algorithm")
+    @field_validator("costs", mode="before")
     @classmethod
-    def _algorithm_exists(cls, name: str) -> str:
-        ALGORITHMS.find(name)
-        return name
+    def _parse_costs(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = [part.rpartition("=") for part in value.split(",")]
+        if not all(label and cost for label, _, cost in parts):
+            raise UsageError(f"costs {value}: write the price of each label as LABEL=PRICE, such as failure=20")
+        return {label: cost for label, _, cost in parts}
 
-    @field_validator("mirror")
-    @classmethod
-    def _mirror_exists(cls, name: str) -> str:
-        MIRROR_MAPS.find(name)
-        return name
+    @model_validator(mode="after")
+    def _objective_has_its_costs(self) -> Self:
+        if (self.objective == "cost") != bool(self.costs):
+            needed = "give the price of missing a label, such as failure=20"
+            idle = "which has no prices; set it to cost, or leave costs out"
+            why = needed if self.objective == "cost" else idle
+            raise UsageError(f"costs: the objective is {self.objective}, {why}")
+        for label, cost in self.costs.items():
+            if not LEAST <= cost <= LARGEST:
+                raise UsageError(f"costs: the price of {label} is {cost:g}; give a positive number")
+        return self
+
+    def check_objective(self, task: Task) -> None:
+        """Check that predictions can serve the objective with these settings, which hold with a profile.
+
+        Raises
+        ------
+        UsageError
+            There are no labels, or models that learn record by record do not predict them.
+
+        >>> rounds = LearningSettings(objective="balanced", features="rounds")
+        >>> rounds.check_objective("classification")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        streamfl.errors.UsageError: objective balanced: it needs models that learn record by record; leave it ...
+        """
+        if self.objective == "accuracy":
+            return
+        if task == "regression":
+            raise UsageError(f"objective {self.objective}: it is about labels, but these are numbers; leave it out")
+        if self.features == "rounds" or is_external(self.model):
+            raise UsageError(
+                f"objective {self.objective}: it needs models that learn record by record; leave it out, or set "
+                "features to auto, linear or ferns, without a model of another library"
+            )
+
+    @property
+    def objective_chosen(self) -> Objective:
+        """Return what answers are to be good at, as the core has it.
+
+        >>> LearningSettings(objective="cost", costs="failure=20,ok=1").objective_chosen
+        Cost(costs={'failure': 20.0, 'ok': 1.0})
+        """
+        others: dict[str, Objective] = {"accuracy": Accuracy(), "balanced": Balanced(), "kappa": BestKappa()}
+        return others.get(self.objective, Cost(self.costs))
 
     @field_validator("bytes", mode="before")
     @classmethod
@@ -402,9 +466,9 @@ class ProfileSettings(_Settings):
     'Paper'
     """
 
-    profile: str = Field("adaptive", json_schema_extra=_registered(PROFILES))
+    profile: Annotated[str, known_to(PROFILES.find)] = Field("adaptive", json_schema_extra=_registered(PROFILES))
     """How the federation handles drift."""
-    detector: str = Field("excess", json_schema_extra=_registered(DETECTORS))
+    detector: Annotated[str, known_to(named_detector)] = Field("excess", json_schema_extra=_registered(DETECTORS))
     """The drift detector of `adaptive`, where `river:NAME` is one of River's; with masked and pooled sums the default
     is `glr`, because `excess` scores old records again."""
     rho_scale: float = Field(1.0, ge=0.0)
@@ -426,18 +490,6 @@ class ProfileSettings(_Settings):
         json_schema_extra={"unset": "1 with `paper`, 16 with `adaptive` and whitened steps"},
     )
     """The largest step size of the profile."""
-
-    @field_validator("profile")
-    @classmethod
-    def _profile_exists(cls, name: str) -> str:
-        PROFILES.find(name)
-        return name
-
-    @field_validator("detector")
-    @classmethod
-    def _detector_exists(cls, name: str) -> str:
-        named_detector(name)
-        return name
 
     @field_validator("max_order", mode="before")
     @classmethod

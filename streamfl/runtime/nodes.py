@@ -88,6 +88,7 @@ class ClientNode:
     observe: Callable[[Answered | Predicted | PostUpdate | Dropped | OverBudget], None] = unobserved
     finished: bool = False
     reading: ReadCounts = field(default_factory=ReadCounts)  # counts the records that the source has returned
+    features: dict[str, None] = field(default_factory=dict)  # those of the records that the source has returned
     _end_reported: bool = False
     _delayed_source: DelayedSource | None = field(init=False)
 
@@ -119,6 +120,7 @@ class ClientNode:
         batches = self._polled()
         if batches:
             self.reading.returned(batches)
+            self.features.update(dict.fromkeys(name for batch in batches for name in batch.features))
             self.handle(RecordsRead(batches), now)
         elif self.source.ended and not self._end_reported:
             self._end_reported = True
@@ -181,9 +183,9 @@ class ClientNode:
 
 
 def not_overtaken(messages: Sequence[FromCoordinator]) -> list[FromCoordinator]:
-    """Return messages without questions for seeds that have come too late: their entry is closed.
+    """Return messages, but no question for seeds that came too late, because its entry is closed.
 
-    A host that was suspended reads both together. Its answer would help nobody.
+    A host that was suspended reads both at once. Its answer would help nobody.
     """
     closed = max((message.entry for message in messages if isinstance(message, RoundClosed)), default=0)
     return [message for message in messages if not isinstance(message, Unmask) or message.entry > closed]

@@ -169,7 +169,7 @@ class Placement:
 
     @property
     def is_repartitioned(self) -> bool:
-        """Tell whether records are written anew, those of a client in one partition, before clients read them."""
+        """Tell whether records are written again, those of a client in one partition, before clients read them."""
         return self.by in ("message-key", "field")
 
 

@@ -149,8 +149,8 @@ def _round(t: int, loss: float, random: np.random.Generator) -> RoundEvidence:
         parts[client] = ClientEvidence(len(LABELS) * RECORDS, {"m": sum(sums.loss for sums in new)}, new, old)
     records = sum(part.records for part in parts.values())
     mean = sum(part.losses["m"] for part in parts.values()) / records
-    played = {"m": ModelEvidence(loss=mean, proper=mean, stepped=np.zeros((1, len(LABELS))))}
-    return RoundEvidence(t, records, played, known_labels=LABELS, clients=parts, serves="m")
+    evidence = {"m": ModelEvidence(loss=mean, proper=mean, stepped=np.zeros((1, len(LABELS))))}
+    return RoundEvidence(t, records, evidence, known_labels=LABELS, clients=parts, serves="m")
 
 
 def _sums(label: str, count: int, loss: float, random: np.random.Generator) -> LabelSums:

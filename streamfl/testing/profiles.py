@@ -199,11 +199,9 @@ class Play:
             plan = self.profile.open(t, scratch, float(FEATURES))
         self._check(plan, t)
         records = {client: _records(client, t) for client in CLIENTS if client != "c3" or t % 5}
-        played, parts = self._measured(plan.live, records, plan)
+        seen, parts = self._measured(plan.live, records, plan)
         size = sum(part.records for part in parts.values())
-        observed = RoundEvidence(
-            t, size, played, 3.0, score_bound(len(LABELS)), LABELS, parts, plan.live, plan.serves
-        )
+        observed = RoundEvidence(t, size, seen, 3.0, score_bound(len(LABELS)), LABELS, parts, plan.live, plan.serves)
         alarm = self.profile.close(observed)
         self.decided.append(self._decisions(alarm, observed, records, scratch))
         self._hold_out(plan, records, t)
@@ -229,12 +227,12 @@ class Play:
     def _answer(self, asked: Ask, records: Mapping[str, Records]) -> Answer:
         if not self.answers:
             return Answer({}, {})
-        played, parts = self._measured(asked.models, records)
+        seen, parts = self._measured(asked.models, records)
         models = {model.name: model.W for model in asked.models}
         fits = {
             client: {name: _fits(Z @ models[name], y) for name in asked.relabel} for client, (Z, y) in records.items()
         }
-        return Answer(played, parts, fits if asked.relabel else {})
+        return Answer(seen, parts, fits if asked.relabel else {})
 
     def _check(self, plan: RoundPlan, t: int) -> None:
         names = [live.name for live in plan.live]
@@ -263,7 +261,7 @@ class Play:
     ) -> tuple[dict[str, ModelEvidence], dict[str, ClientEvidence]]:
         """Return the clients' measurements by model and by client; models that no client scores are left out."""
         apart = {client for group in plan.apart for client in group.clients} if plan else set()
-        played, sums = {}, {client: dict[str, float]() for client in records}
+        seen, sums = {}, {client: dict[str, float]() for client in records}
         for model in live:
             scorers = [client for client in records if model.clients is None or client in model.clients]
             if not scorers:
@@ -271,10 +269,10 @@ class Play:
             for client in scorers:
                 sums[client][model.name] = float(_scores(model.W, records[client])[0].sum())
             trainers = [client for client in scorers if model.clients is not None or client not in apart]
-            played[model.name] = self._played(model, [records[c] for c in scorers], [records[c] for c in trainers])
-        return played, {client: self._part(client, Z_y, sums[client], live, plan) for client, Z_y in records.items()}
+            seen[model.name] = self._evidence(model, [records[c] for c in scorers], [records[c] for c in trainers])
+        return seen, {client: self._part(client, Z_y, sums[client], live, plan) for client, Z_y in records.items()}
 
-    def _played(self, model: LiveModel, scored: list[Records], trained: list[Records]) -> ModelEvidence:
+    def _evidence(self, model: LiveModel, scored: list[Records], trained: list[Records]) -> ModelEvidence:
         scores, proper = _scores(model.W, _pooled(scored))
         stepped = model.W
         if model.trained and trained:

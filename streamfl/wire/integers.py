@@ -78,7 +78,7 @@ def coded(m: IntArray, groups: int) -> bytes:
     m
         Shape (rows, columns); each less than 2^31 in size.
     groups
-        The number of kinds of rows, which alternate; the reader must know it too.
+        The number of kinds of rows, which alternate; the reader must also know it.
 
     Examples
     --------

@@ -62,11 +62,25 @@ def names_now(plain: Any) -> Any:
 
     >>> names_now({"between": None, "members": {"between": {"mark": None}}})
     {'members': {'between': {'watermark': None}}, 'online': None}
+    >>> names_now({"profile": {"branches": [{"played": None}], "block": {"played": [0.5], "instances": {}}}})
+    {'profile': {'branches': [{'served': None}], 'block': {'instances': {}, 'served': [0.5]}}}
     """
     if isinstance(plain, dict) and isinstance(plain.get("members"), dict):
         members = {name: _renamed(member, "mark", "watermark") for name, member in plain["members"].items()}
         plain = {**plain, "members": members}
+    if isinstance(plain, dict) and isinstance(plain.get("profile"), dict):
+        plain = {**plain, "profile": _profile_now(plain["profile"])}
     return _renamed(plain, "between", "online")
+
+
+def _profile_now(profile: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a profile with the names that they have now."""
+    if isinstance(branches := profile.get("branches"), list):
+        profile = {**profile, "branches": [_renamed(branch, "played", "served") for branch in branches]}
+    block = _renamed(profile.get("block"), "played", "served")
+    if isinstance(block, dict) and isinstance(begun := block.get("instances"), dict):
+        block = {**block, "instances": {at: _renamed(one, "played", "served") for at, one in begun.items()}}
+    return profile if block is None else {**profile, "block": block}
 
 
 def _renamed(fields: Any, old: str, new: str) -> Any:

@@ -105,7 +105,7 @@ FINDINGS = {
 
 
 # Keys that differ from run to run, and those that came later.
-LATER = {"seconds", "records_per_second", "source", "missing", "r2", "answered", "ahead", "inputs_moved"}
+LATER = {"seconds", "records_per_second", "source", "missing", "r2", "answered", "ahead", "inputs_moved", "interval"}
 
 
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:

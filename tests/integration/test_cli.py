@@ -32,7 +32,7 @@ KEYS = (
     " notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
-REGRESSION = KEYS.format("mae rmse r2", "").split()
+REGRESSION = KEYS.format("mae rmse r2 interval", "").split()
 FOUND = ("round", "time", "epoch", "statistic", "threshold", "since", "labels", "since_time", "rows", "positions")
 RESTARTED = (*FOUND, "known_since", "drift", "moved", "cause", "chosen", "clients", "scores")
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file", "own_file", "last_rounds"]
@@ -152,6 +152,7 @@ def test_a_replay_of_a_target_reports_every_figure_and_round(streamfl: Command, 
     assert list(result["mae"]) == list(result["rmse"]) == FIGURES
     assert result["mae"]["prequential"] < 0.5 * result["mae"]["no_change"]
     assert 0.5 < result["r2"] <= 1.0
+    assert list(result["interval"]) == ["records", "coverage", "width"]
     assert all(told["accuracy"] is None and told["mae"] >= 0.0 for told in result["per_round"])
     assert np.mean([told["mae"] for told in result["per_round"]]) == pytest.approx(result["mae"]["prequential"])
 
@@ -755,7 +756,6 @@ def test_places_that_cannot_be_written_to_are_refused_before_anything_runs(
         ("dance",),
         ("replay", "f.csv", "--clients", "0"),
         ("replay", "f.csv", "--clients", "many"),
-        ("replay", "f.csv", "--profile", "magic"),
         ("replay", "f.csv", "--seed", "-1"),
     ],
 )
@@ -764,6 +764,11 @@ def test_options_that_do_not_exist_end_in_exit_code_2(arguments: tuple[str, ...]
     assert (ended.code, ended.out) == (2, "")
     assert "Error: " in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("option", ["--profile", "--algorithm", "--mirror", "--aggregation"])
+def test_a_name_that_is_not_registered_is_refused_before_the_file_is_read(option: str, streamfl: Command):
+    assert "is called 'magic': use one of " in one_line_of_error(streamfl("replay", "nowhere.csv", option, "magic"))
 
 
 # --- help ------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def test_replay_federates_a_river_model(streamfl, tmp_path):
             "river:linear_model.SoftMax",
             "River has no linear_model.SoftMax; near it are linear_model.SoftmaxRegression",
         ),
-        ("river:linear_model.LinearRegression", "LinearRegression is for regression, and this is classification"),
+        ("river:linear_model.LinearRegression", "LinearRegression is for regression, but the task is classification"),
         ("river:linear_model.LogisticRegression", "distinguishes two labels, but there are 7"),
         ("river:preprocessing.StandardScaler", "StandardScaler predicts nothing"),
         ("forest", "no model is called 'forest': use one of softmax, logistic, squared, huber, auto, river:NAME"),

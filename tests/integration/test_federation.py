@@ -49,6 +49,16 @@ def test_a_program_learns_what_a_replay_of_the_same_records_learns():
     assert model.predict([[one["a"], one["b"]] for one in RECORDS], ("a", "b")) == answers
 
 
+@pytest.mark.compiles
+def test_the_objective_says_which_label_is_predicted_live_and_in_the_model_file():
+    prices = {"features": "linear", "objective": "cost", "costs": {"hot": 1e6}}
+    federation = fed(
+        streamfl.Federation({**tables(), "learning": prices}, clock=streamfl.ManualClock()), RECORDS[:120]
+    )
+    assert {*federation.predict(SITES[0], RECORDS[:50]), *federation.model().predict(RECORDS[:50])} == {"hot"}
+    assert min(p["hot"] for p in federation.probabilities(SITES[0], RECORDS[:50])) < 0.5
+
+
 def test_a_data_frame_and_dicts_are_the_same_records():
     frames, dicts = [], []
     for heard, whole in ((frames, True), (dicts, False)):

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from streamfl.cli.main import main
+from streamfl.protocol.messages import DecisionRule
 from streamfl.protocol.registry import Registry, TargetUnit
 from streamfl.run.model_file import ServedModel
 from streamfl.run.predictions.predict import ahead
@@ -99,6 +100,15 @@ def written(ending: str) -> str:
         case ".parquet":
             frame.write_parquet(name)
     return name
+
+
+def test_a_model_with_a_rule_of_decision_tells_the_label_that_answers_and_how_probable_that_is(predict: Predict):
+    replace(LABELS, decision=DecisionRule(weights={"no": 1000.0})).save("rule")
+    Path("x.csv").write_text("x,colour\n2.0,blue\n9.0,blue\n")
+    lines = [json.loads(line) for line in predict("x.csv", "--json", "-", model="rule").out.splitlines()]
+    p = 1.0 / (1.0 + np.exp(-2.0 * 2.0))
+    assert lines[0] == {"record": 0, "predicted": "no", "probability": pytest.approx(1.0 - p, abs=1e-6)}
+    assert lines[1]["predicted"] == "yes"
 
 
 @pytest.mark.process

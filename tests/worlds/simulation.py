@@ -24,6 +24,8 @@ from streamfl.protocol.decisions import (
 )
 from streamfl.protocol.events import ClientEvent, CoordinatorEvent
 from streamfl.protocol.messages import FromClient, FromCoordinator, Leave, Update
+from streamfl.records.past_features import PastFeatures
+from streamfl.records.past_source import SourceWithPast
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.dealing.delayed import HalvesSource
@@ -150,6 +152,7 @@ class Simulation:
     # If labels come later: makes the halves of a client from its records, and from what it has answered so far, which
     # no kill loses.
     halves: Callable[[TableSource, Recorded], HalvesSource] | None = None
+    past: PastFeatures | None = None  # what sources of clients add to their records
     calm_after: float = 2000.0  # seconds of virtual time during which faults happen
     most_steps: int = 50_000  # the number of steps after which a run counts as stuck
     audit: Audit = field(default_factory=Audit)
@@ -301,7 +304,8 @@ class Simulation:
         times = self.table.times if len(self.table.times) else None
         source, link = self._source(name, times), self._network.client(name)
         if self.halves is None:
-            return ClientNode(machine, source, link, self._record)
+            read = source if self.past is None else SourceWithPast(source, self.past)
+            return ClientNode(machine, read, link, self._record)
         halves = self.halves(source, self.recorded.setdefault(name, Recorded(targets=not self.table.labels)))
         return ClientNode(machine, halves, link, self._record)
 

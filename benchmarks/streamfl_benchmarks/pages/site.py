@@ -1,4 +1,4 @@
-"""The pages of a repository beside their runs: where they differ, and how they are made again."""
+"""The pages of a repository next to their runs: where they differ, and how they are made again."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -61,7 +61,7 @@ LOG = structlog.get_logger("streamfl.kafka")
 
 @contextmanager
 def closed_if_it_fails(link: KafkaCoordinatorLink | KafkaHost) -> Iterator[None]:
-    """Close a link if the block fails: its threads would try to connect for ever."""
+    """Close a link if the block fails; otherwise its threads would try to connect for ever."""
     try:
         yield
     except BaseException:

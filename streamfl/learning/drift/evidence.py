@@ -17,7 +17,7 @@ class LiveModel:
     trained: bool = True  # False for models that are only scored
     # The clients that score and train it. None: all score it, and all but the clients apart train it.
     clients: tuple[str, ...] | None = None
-    history: tuple[int, ...] = ()  # sampled old rounds on which it is scored, too
+    history: tuple[int, ...] = ()  # sampled old rounds on which it is also scored
     whitened: bool = False  # whether its step is whitened by the second moments of the features
 
 

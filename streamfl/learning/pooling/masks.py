@@ -52,7 +52,7 @@ OF_LOW_ORDER = {
     39382357235489614581723060781553021112529911719440698176882885853963445705823,
 }
 
-# The fewest clients of whom a total is told, unless settings say another number.
+# Minimum number of clients in a total that is published, unless settings say another number.
 FEWEST = 3
 
 # What the coordinator is told of the numbers about records.
@@ -146,7 +146,7 @@ class Masks:
     secrets: Secrets
     roster: Roster  # the clients that mask, this one among them
     entry: int
-    min_clients_per_sum: int  # the fewest clients of whom it lets a total be told
+    min_clients_per_sum: int  # minimum number of clients in a total that it allows
     _made: dict[tuple[int, str], tuple[Span, ...]] = field(default_factory=dict)  # the records, by stage and attempt
     _told: dict[int, Mapping[str, str]] = field(default_factory=dict)  # the attempts of each total, by stage
 

@@ -36,8 +36,8 @@ class Noise:
     multiplier: float  # sigma: the deviation of the noise of a total, in units of what one record can move it
     radius: float  # R: the largest norm of a record's features with the constant 1
 
-    # Among how many clients the noise of a total is divided: 1 if each client's own sums are seen, else the fewest of
-    # whom a total is told.
+    # Among how many clients the noise of a total is divided: 1 if each client's own sums are seen, else the minimum
+    # number of clients in a total.
     clients: int = 1
 
     def deviations(self, layout: Layout) -> Mapping[str, float]:

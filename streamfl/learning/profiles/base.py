@@ -82,7 +82,7 @@ class Restart:
 class Ask:
     """Models to be scored on the records of the round whose alarm is deliberated."""
 
-    models: tuple[LiveModel, ...]  # the models to score; those with `trained` are stepped, too
+    models: tuple[LiveModel, ...]  # the models to score; those with `trained` are also stepped
     # Names of those for which clients also measure how well each label fits the outputs.
     relabel: tuple[str, ...] = ()
 

@@ -159,9 +159,9 @@ class Experts(Profile):
 
     def close(self, observed: RoundEvidence) -> Alarm | None:
         """Settle the bets, step every instance, and never alarm."""
-        played = [observed.models[_name(instance)] for instance in self.instances]
-        mean = math.fsum(p * result.proper for p, result in zip(self.weights(), played, strict=True))
-        for instance, result in zip(self.instances, played, strict=True):
+        evidence = [observed.models[_name(instance)] for instance in self.instances]
+        mean = math.fsum(p * result.proper for p, result in zip(self.weights(), evidence, strict=True))
+        for instance, result in zip(self.instances, evidence, strict=True):
             instance.coin = instance.coin.after(mean - result.proper)
             instance.W = result.stepped
         self.mixture = self._mean([instance.W for instance in self.instances])

@@ -77,7 +77,7 @@ class Webhook:
     time: Callable[[], float]  # seconds since 1970
 
     def send(self, alert: Alert) -> None:
-        """Post an alert; any answer but 2xx is a failure, a redirection too."""
+        """Post an alert; any answer but 2xx is a failure, also a redirection."""
         data = json.dumps(self.body(alert), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json; charset=utf-8", **self._signed(data)}
         try:

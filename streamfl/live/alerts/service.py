@@ -38,7 +38,7 @@ def channels(settings: Alerts, time: Callable[[], float] = clock.time) -> tuple[
     if settings.command:
         found.append(LocalProgram(settings.command))
     if not found:
-        raise UsageError("nobody would be told: give `webhook` or `command` in [alerts]")
+        raise UsageError("alerts would reach nobody; give `webhook` or `command` in [alerts]")
     return tuple(found)
 
 

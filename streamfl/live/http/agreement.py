@@ -70,6 +70,6 @@ def _decided(
     asked: InferRequest, limits: RequestLimits, model: ServedModel, candidate: ServedModel
 ) -> list[str] | list[float]:
     if candidate.task != model.task:
-        raise UsageError(f"it is a model for {candidate.task}, and the one that answers for {model.task}")
+        raise UsageError(f"it is a model for {candidate.task}, but the model that answers is for {model.task}")
     predictions, _ = predicted(asked.to(candidate, limits), candidate)
     return candidate.decided(predictions)

@@ -2,7 +2,8 @@
 
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal
 
 import structlog
@@ -68,3 +69,19 @@ def _printable(_: object, __: str, event: structlog.typing.EventDict) -> structl
     if "exception" in event:
         shown["exception"] = "\n".join(map(printable, event["exception"].split("\n")))
     return shown
+
+
+@contextmanager
+def warnings_alone() -> Iterator[None]:
+    """Let warnings alone through, to standard error, where the program has not said what becomes of logs."""
+    if structlog.is_configured():
+        yield
+        return
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()

@@ -29,7 +29,7 @@ from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, Da
 from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import print_line
-from streamfl.run.report.words import count
+from streamfl.run.report.words import count, counted
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.ports import LoggedMessage, Watcher
 from streamfl.wire.messages import TYPES
@@ -292,5 +292,5 @@ def _round(closed: RoundSummary) -> str:
         parts.append(f"accuracy {closed.accuracy:.3f}  NoChange {closed.no_change:.3f}")
     elif closed.mae is not None:
         parts.append(f"error {closed.mae:.4g}  NoChange {closed.no_change:.4g}")
-    parts.append(f"{count(closed.records)} records of {closed.clients} clients")
+    parts.append(f"{counted(closed.records, 'record')} of {counted(closed.clients, 'client')}")
     return "  ".join([*parts, *closed.remarks().values()])

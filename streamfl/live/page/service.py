@@ -35,7 +35,7 @@ PAUSE = 1.0
 
 
 class PageReader:
-    """Reads a log into a source: first its end, so that there is a page at once, and beside that the whole of it.
+    """Reads a log into a source: its end first, so that there is a page at once, and meanwhile the whole of it.
 
     Parameters
     ----------

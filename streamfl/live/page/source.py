@@ -63,7 +63,7 @@ class PageSource:
         return sections(view, _rows(letters)) | {"about": self._about(history)}
 
     def updates(self, entry: int) -> Sections | None:
-        """Return the updates that count for an entry, down to their spans; None if it is not held."""
+        """Return the accepted updates of an entry, with their spans; None if the page no longer keeps the entry."""
         found = self.history.entry(entry)
         if found is None:
             return None

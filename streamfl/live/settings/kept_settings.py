@@ -29,8 +29,10 @@ FIXED = frozenset(
     }
 )
 
-# Of these tables some settings are each host's own affair.
-FREE = frozenset({"learning.bytes", "learning.neighbours", "learning.last_answer"})
+# Of these tables some settings are each host's own affair, or what is learnt does not depend on them.
+FREE = frozenset(
+    {"learning.bytes", "learning.neighbours", "learning.last_answer", "learning.objective", "learning.costs"}
+)
 
 
 def to_keep(settings: FederationSettings) -> dict[str, str]:

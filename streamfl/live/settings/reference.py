@@ -152,8 +152,11 @@ def _kind(one: Mapping[str, Any]) -> str:
 
 def _of_json(one: Mapping[str, Any]) -> str:
     if one.get("type") == "array":
-        return "list of texts"
-    return "table of lists of texts" if one.get("type") == "object" else KINDS[one.get("type", "string")]
+        return f"list of {'whole numbers' if one.get('items', {}).get('type') == 'integer' else 'texts'}"
+    if one.get("type") == "object":
+        kind = _of_json(one["additionalProperties"])
+        return f"table of {'lists of texts' if kind == 'list of texts' else f'{kind}s'}"
+    return KINDS[one.get("type", "string")]
 
 
 def _default(field: Mapping[str, Any]) -> str:

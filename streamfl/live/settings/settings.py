@@ -42,10 +42,11 @@ from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.records.formats import RECORD_FORMATS, FieldMap, LabelMap, record_format
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.values.cells import quoted
 from streamfl.records.values.missing import Missing
 from streamfl.run.renamed import settings_now
-from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings, known_to
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import ClientBy, LabelTopics, Placement, RecordFormat, Unlabelled
@@ -177,15 +178,11 @@ class RoundSettings(_Table):
     expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
     """After this many rounds without an update of a client, rounds close without waiting for it, until it sends
     one."""
-    aggregation: str = Field("mean", json_schema_extra={"enum": list(AGGREGATORS.own), "registered": True})
+    aggregation: Annotated[str, known_to(AGGREGATORS.find)] = Field(
+        "mean", json_schema_extra={"enum": list(AGGREGATORS.own), "registered": True}
+    )
     """How the coordinator combines the model changes that clients send: every choice except `mean` tolerates a
     minority of malicious clients, but costs some accuracy if all are honest."""
-
-    @field_validator("aggregation")
-    @classmethod
-    def _aggregation_exists(cls, name: str) -> str:
-        AGGREGATORS.find(name)
-        return name
 
     @model_validator(mode="after")
     def _quorum_is_possible(self) -> Self:
@@ -216,7 +213,9 @@ class Records(_Table):
     partitions: int | None = Field(None, ge=1, le=MOST, json_schema_extra={"unset": "not checked", "decides": False})
     """The number of partitions that each topic must have; with `clients = "message-key"` or `"field"` any number
     will do, and only `produce` takes this one."""
-    format: str = Field("json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True})
+    format: Annotated[str, known_to(RECORD_FORMATS.find)] = Field(
+        "json", json_schema_extra={"enum": list(RECORD_FORMATS.own), "registered": True}
+    )
     """`json`: one JSON object per message; `packed`: many records per message, as a safetensors file; `confluent`:
     one record per message in Avro, JSON Schema or Protobuf, by its schema in a registry (extra `registry`)."""
     registry: str = Field("", json_schema_extra={"decides": False})
@@ -234,6 +233,12 @@ class Records(_Table):
     that NA is a value."""
     decimal: Literal[".", ","] | None = Field(None, json_schema_extra={"unset": "as the number is written"})
     """The decimal mark of numbers that are texts; without it, `"1,234"` is not read, since it may be two numbers."""
+    lags: tuple[int, ...] = ()
+    """How many records of the same client before a record its numbers count as features as well: `[1, 24]` adds
+    `x[-1]` and `x[-24]` for each number `x`; from 1 to 1,000, and no more than 1,000 messages before."""
+    window: int = Field(0, ge=0, le=1000, json_schema_extra={"unit": "records"})
+    """With 10, each number `x` has two features more: `mean10(x)`, its mean over the last 10 records of the client,
+    this one included, and `rate10(x)`, its change per record since 10 records before; 0: none."""
     fields: FieldMap = FieldMap()
 
     @field_validator("clients", mode="before")
@@ -249,11 +254,21 @@ class Records(_Table):
         Missing.of(values)
         return values
 
-    @field_validator("format")
-    @classmethod
-    def _format_exists(cls, name: str) -> str:
-        RECORD_FORMATS.find(name)
-        return name
+    @model_validator(mode="after")
+    def _lags_can_be_made(self) -> Self:
+        if not self.lags and not self.window:
+            return self
+        try:
+            PastFeatures(self.lags, self.window)
+        except UsageError as error:
+            raise ValueError(f"lags, window: {error}") from None
+        if self.clients in ("message-key", "field"):
+            raise ValueError(
+                f'lags, window: a client needs a partition of its own, so not clients = "{self.clients}"; write each '
+                'client\'s records to a topic or a partition, and say clients = "topic" or "partition"; or let the '
+                "producer add the features"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -294,9 +309,9 @@ class Labels(_Table):
     key: str = Field("id", min_length=1, max_length=256)
     """The field by which a label finds its record: it is in both, and holds a text or a whole number."""
     window: int = Field(10_000, ge=1, le=1_000_000, json_schema_extra={"unit": "records"})
-    """How many later records of its client a record waits for its label; it is given up when a label of a record even
-    later than these comes; with `clients = "message-key"` or `"field"` records of all clients in its partition of
-    `NAME.client-records` count."""
+    """A record waits for its label while this many later records of its client come, and is given up when the label
+    of a still later record comes; with `clients = "message-key"` or `"field"` the records of all clients in its
+    partition of `NAME.client-records` count."""
 
     @property
     def an_example(self) -> str:
@@ -508,6 +523,7 @@ class FederationSettings(BaseSettings):
             )
         if "key" in self.records.fields.model_fields_set:
             raise ValueError("records.fields.key: leave it out, because key in [labels] sets it")
+        self._check_past()
         if self.labels.topic:
             self._check_labels(self.labels)
         elif self.labels != Labels():
@@ -518,11 +534,25 @@ class FederationSettings(BaseSettings):
         _ = self.record_format
         self.learning.external_model(self.federation.task)
         learning = self._learning
+        learning.check_objective(self.federation.task)
         learning.check_budget(size if self.rounds.clock == "records" else None)
         profile = self.profile.resolved_with(self.privacy)
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
         return self
+
+    def _check_past(self) -> None:
+        """Raise a ValueError if features cannot be made of the records before."""
+        if self.past is not None and self.labels.topic:
+            raise ValueError(
+                "records.lags, records.window: they need labels that come with their records; leave labels.topic "
+                "out, or let the producer add the features"
+            )
+        if self.past is not None and self.record_format.stride != 1:
+            raise ValueError(
+                "records.lags, records.window: they need one record per message, which format = "
+                f'"{self.records.format}" does not have; let the producer add the features'
+            )
 
     def _check_labels(self, labels: Labels) -> None:
         """Raise a ValueError if labels cannot come later as they are said to."""
@@ -569,6 +599,14 @@ class FederationSettings(BaseSettings):
         )
 
     @property
+    def past(self) -> PastFeatures | None:
+        """Return which features are made of the records before; None: none are."""
+        records, made = self.records, self.field_map.made_of_times
+        if not records.lags and not records.window:
+            return None
+        return PastFeatures(records.lags, records.window, () if made is None else made.names)
+
+    @property
     def learner(self) -> Learner:
         """Return how to learn."""
         return self._learning.learner(self.federation.task, self.federation.seed)
@@ -594,6 +632,7 @@ class FederationSettings(BaseSettings):
             aggregation=rounds.aggregation,
             task=self.federation.task,
             scaling=self.federation.scaling,
+            objective=self.learning.objective_chosen,
             limits=self.limits,
             partitions=self._label_partitions(self.labels) if self.labels.topic else self.partitions,
             features=self.partitions if self.labels.topic else (),

@@ -90,7 +90,9 @@ class CoordinatorTraces:
     spans: Spans
     _opened: tuple[int, int] | None = None  # the open entry, and when it was opened
     _phase: tuple[str, int] = ("gathering", 0)
-    _told: dict[str, AttributeValue] = field(default_factory=dict)  # of the entry that is closed, and not written yet
+    _attributes: dict[str, AttributeValue] = field(
+        default_factory=dict
+    )  # of the entry that is closed, and not written yet
 
     def take(self, event: object) -> None:
         """Take what the coordinator does."""
@@ -101,8 +103,8 @@ class CoordinatorTraces:
                 self._opened, self._phase = (event.entry, now), ("gathering", now)
             case Score() if self._phase[0] == "gathering":
                 self._turn("scoring")
-            case Restarted() if self._told:
-                self._told |= {"restart.cause": event.cause, "restart.chosen": event.chosen}
+            case Restarted() if self._attributes:
+                self._attributes |= {"restart.cause": event.cause, "restart.chosen": event.chosen}
             case RoundSummary():
                 self._close(event)
             case _:
@@ -120,13 +122,13 @@ class CoordinatorTraces:
         self._turn("gathering")
         numbers = {"round": closed.round, "epoch": closed.epoch, "clients": closed.clients}
         counts = {"records": closed.records, "rejected": closed.rejected, "refused": closed.refused}
-        self._told = {**numbers, **counts}
+        self._attributes = {**numbers, **counts}
 
     def _write(self) -> None:
         """Write the first span of the entry that has closed: what is announced next to it is known by now."""
-        if self._opened is not None and self._told:
-            self.spans.entry(*self._opened, self._told)
-        self._opened, self._told = None, {}
+        if self._opened is not None and self._attributes:
+            self.spans.entry(*self._opened, self._attributes)
+        self._opened, self._attributes = None, {}
 
 
 @dataclass

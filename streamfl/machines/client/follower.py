@@ -33,7 +33,7 @@ class Follower:
     """The models that all clients agree on, and their predictions.
 
     Messages of one topic must come in their order; the topics of models and of rounds may be ahead of each other. A
-    round answers once all that it names has arrived. Until the next one has, it goes on to answer.
+    round answers once all that it names has arrived. It continues to answer until the next one has.
     """
 
     # How the federation learns. Models of a client's own have no part.
@@ -95,7 +95,7 @@ class Follower:
             self._kept -= self._waiting.pop(0).memory
 
     def _advance(self) -> list[PeerError]:
-        """Go on to the round that was opened last, if all that it names is here."""
+        """Move to the round that was opened last, if all that it names is here."""
         following = self._next
         if following is None:
             return []

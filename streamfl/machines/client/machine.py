@@ -85,6 +85,7 @@ from streamfl.protocol.messages import (
     Scores,
     Unmask,
 )
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 from streamfl.protocol.records import Batch
 
 # A client whose totals fail again and again reads more records beyond those that it has told about, up to this many
@@ -154,6 +155,12 @@ class Client(ClientState):
         return self._models.answer(batch, self._ledger.opened)
 
     # --- one event ---------------------------------------------------------------------------------------------
+
+    @property
+    def decision(self) -> DecisionRule:
+        """Return which label answers in the open round; the likeliest if none is known."""
+        opened = self._ledger.opened
+        return LIKELIEST if opened is None else opened.decision
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         """Handle one event and return the decisions, in order.
@@ -312,7 +319,7 @@ class Client(ClientState):
             return batch, []
 
         def answers(P: FloatArray, labels: tuple[str, ...]) -> Answered:
-            told = answer_of(self.name, batch, P, labels, known=known, targets=targets)
+            told = answer_of(self.name, batch, P, labels, rule=self.decision, known=known, targets=targets)
             return replace(told, opened=self._ledger.opened)
 
         def answer() -> list[ClientDecision]:

@@ -54,7 +54,7 @@ class ClientSettings:
     # over all clients, sent in the clear (`pooled`, for comparison) or `masked`. A client takes part in no round that
     # is opened otherwise.
     secure_aggregation: Sums = "off"
-    min_clients_per_sum: int = FEWEST  # the fewest clients of whose masked sums it lets the total be told
+    min_clients_per_sum: int = FEWEST  # minimum number of clients in a total of masked sums that it allows
     noise: Noise | None = None  # the noise on sums; None: there is none
     # Whether it waits for others while fewer than these take part; else it leaves, and its records stay pending.
     waits: bool = True

@@ -175,10 +175,18 @@ class ClientState:
     def serving(self) -> Serving | None:
         """Return the model of rounds with which the client predicts now; None in the first round.
 
-        Its online models go on from the same round.
+        Its online models continue from the same round.
         """
         self._models.begin_round(self._ledger.open_round)
         return self._models.serving(self._ledger.opened)
+
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """Return the features that all know in the open round; empty until its models have arrived."""
+        opened = self._ledger.opened
+        if opened is None or not self._models.has(opened):
+            return ()
+        return self._models.published.registry(opened.registry).features
 
     def serving_all(self) -> Serving | None:
         """Return the model of rounds of the clients without a branch; None in the first round."""

@@ -117,4 +117,6 @@ def _wrong_opening(opened: RoundOpened) -> str | None:
     named = {opened.serves, opened.tested or opened.serves, *(group.serves for group in opened.apart)}
     if not named <= {slot.name for slot in opened.slots}:
         return "the round is served or tested by a model that it does not name"
-    return None if opened.closes is None or isfinite(opened.closes) else "the round closes at no time"
+    if opened.closes is not None and not isfinite(opened.closes):
+        return "the round closes at no time"
+    return opened.decision.wrong()

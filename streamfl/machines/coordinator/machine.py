@@ -51,6 +51,7 @@ from streamfl.protocol.messages import (
     Scores,
     Update,
 )
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 from streamfl.protocol.moments import NOTHING
 from streamfl.protocol.registry import Registry
 
@@ -60,8 +61,8 @@ PAUSE = 1.0
 # Seconds in which a start that was told the present incarnation is expected to ask again: until then nothing ends.
 ASKS_AGAIN = 10.0
 
-# The most clients that are told that nobody may speak for them who does; others are only counted.
-MOST_TOLD = 1000
+# The most clients that are warned of a signer that may not speak for them; others are only counted.
+MOST_WARNED = 1000
 
 
 class Coordinator:
@@ -110,7 +111,7 @@ class Coordinator:
         self._asked: dict[tuple[str, str], Join] = {}  # starts that have asked since the last `answer`
         self._singly = False  # one of them could not be answered, so each is answered for itself
         self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
-        self._told: dict[str, str] = {}  # why a signer may not speak for them, by the clients that were told once
+        self._warned: dict[str, str] = {}  # why a signer may not speak for them, by client
 
     @property
     def settings(self) -> CoordinatorSettings:
@@ -167,6 +168,11 @@ class Coordinator:
             No round has been opened.
         """
         return self.state.registry, self._standing.open_round.serving
+
+    @property
+    def decision(self) -> DecisionRule:
+        """Return which label answers in the open round; the likeliest if none is open."""
+        return LIKELIEST if self._unsaved.open is None else self._unsaved.open.message.decision
 
     def branches(self) -> dict[str, FloatArray]:
         """Return the weights of the model of the branch of each client that has one, by client."""
@@ -507,11 +513,11 @@ class Coordinator:
         self._unsaved.refused += 1
         self.state.refused = self._unsaved.refused
         self._unsaved.refusals.count += 1
-        if client not in self._told and len(self._told) < MOST_TOLD:
-            told = self._told[client] = bounded(reason + self._admission.suggestion(client, self.state))
+        if client not in self._warned and len(self._warned) < MOST_WARNED:
+            told = self._warned[client] = bounded(reason + self._admission.suggestion(client, self.state))
             refusal = Refusal(client=client, incarnation=0, entry=self.state.entry, reason=told)
             self._unsaved.refusals.warn(refusal, self.state.members)
-        told = self._told.get(client, "")
+        told = self._warned.get(client, "")
         return [Refused(bounded(client), told if told.startswith(reason) else bounded(reason), is_fault=True)]
 
     def _fault(self, client: str, incarnation: int | None, reason: str) -> Refused:

@@ -55,6 +55,7 @@ def open_round(standing: Standing, now: float) -> OpenRound:
         moments=state.is_warming_up(settings) or bool(state.registry.unscaled),
         pooled=kind.sends_sums,
         noisy=settings.noise is not None,
+        decision=settings.objective.rule(state.seen, state.registry.labels),
         on_grids=kind.on_grids,
     )
     standing.unsaved.collect_for(opened)

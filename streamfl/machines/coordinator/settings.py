@@ -6,6 +6,7 @@ from streamfl.bounds import NAMED, Limits
 from streamfl.learning.influence import Secret
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
+from streamfl.learning.objectives import ACCURACY, Objective
 from streamfl.learning.pooling.masks import FEWEST, Expand, Sums
 from streamfl.learning.pooling.noise import Noise
 from streamfl.machines.coordinator.aggregators import Aggregator
@@ -34,6 +35,7 @@ class CoordinatorSettings:
     round_size: int | None = None
     task: Task = "classification"  # `classification` or `regression`
     scaling: bool = True  # whether features are standardised
+    objective: Objective = ACCURACY  # what answers are to be good at
 
     # Rounds after which the scaler freezes, and for which it follows features that have moved after a restart; None
     # never freezes.

@@ -18,6 +18,7 @@ from streamfl.models.river_models.state import export, imported
 from streamfl.online.external.admission import unusable
 from streamfl.protocol.external.state import ExternalLearnt, ExternalState
 from streamfl.protocol.external.tables import Exported
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.records import Batch
 
 
@@ -52,9 +53,9 @@ class FederatedRiverModel:
         """Check that it can be federated, and for this task."""
         kind = federable(self.model)
         if kind.task == "transformation":
-            raise UsageError(f"{self.name} predicts nothing: end it in a classifier or a regressor")
+            raise UsageError(f"{self.name} predicts nothing; add a classifier or a regressor at its end")
         if kind.task != self.task:
-            raise UsageError(f"{self.name} is for {kind.task}, and this is {self.task}: take another model")
+            raise UsageError(f"{self.name} is for {kind.task}, but the task is {self.task}; take another model")
         object.__setattr__(self, "_kind", kind)
 
     @property
@@ -137,7 +138,7 @@ class FederatedRiverPass:
                 self._unlearnt += not self._learns(x, y)
                 continue
             label = batch.labels[int(y)]
-            served[i] = _most_probable(self._probabilities(x))
+            served[i] = likeliest(self._probabilities(x)[None])[0]
             code = self._codes.setdefault(label, len(self._codes))
             if self._learns(x, self._named(label, code)):
                 self._known.add(label)
@@ -152,7 +153,7 @@ class FederatedRiverPass:
         return np.array([self._probabilities(x) for x in _dicts(batch)]).reshape(len(batch), len(self._codes))
 
     def learnt(self) -> ExternalLearnt:
-        """Return its state; without one if its numbers cannot be merged, as after a step that was too long."""
+        """Return its state, or none if its numbers cannot be merged, as after a step that was too long."""
         state = self._exported() if self._unlearnt < self.records else None
         return ExternalLearnt(state, self.records, self.records if state is None else self._unlearnt)
 
@@ -202,10 +203,6 @@ class FederatedRiverPass:
         except Exception:  # River raises what it likes
             return 0.0
         return target if math.isfinite(target) else 0.0
-
-
-def _most_probable(p: FloatArray) -> float:
-    return float(p.argmax()) if p.any() else -1.0
 
 
 def _dicts(batch: Batch) -> Iterator[dict[Hashable, float]]:

@@ -34,7 +34,7 @@ class ModelKind:
 def federable(model: base.Estimator) -> ModelKind:
     """Return the kind of a model, if the states of several clients can be merged.
 
-    River's `SoftmaxRegression` has no intercept. Give it a constant feature after the scaler, which would make it 0:
+    River's `SoftmaxRegression` has no intercept. Give it a constant feature, after the scaler that would make it 0:
     `preprocessing.StandardScaler() | feature_extraction.PolynomialExtender(degree=1, include_bias=True) |
     linear_model.SoftmaxRegression()`.
 

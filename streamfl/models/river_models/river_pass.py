@@ -62,7 +62,7 @@ class RiverPass:
     ) -> None:
         self._kind = federable(model)
         if self._kind.task == "transformation":
-            raise UsageError(f"{model} predicts nothing: end it in a classifier or a regressor")
+            raise UsageError(f"{model} predicts nothing; add a classifier or a regressor at its end")
         if labels is not None and (not self._kind.binary or len(set(labels)) != 2):
             raise UsageError(f"labels={labels}: only a binary classifier takes labels, and they must differ")
         self._labels = labels

@@ -77,8 +77,12 @@ class ExternalAtClient(AtClient):
 
     @property
     def served(self) -> FloatArray:
-        """Return the prediction of each record just before it was learnt, shape (records,)."""
-        return np.concatenate([np.zeros(0), *self._served])
+        """Return the prediction of each record just before it was learnt, shape (records, columns).
+
+        Of labels the model tells which one it answers, and no probabilities.
+        """
+        served = np.concatenate([np.zeros(0), *self._served])
+        return (served[:, None] == np.arange(len(self.labels))).astype(np.float64) if self.labels else served[:, None]
 
     def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> ExternalLearnt:
         """Return the state after the pending records; without it if it has too many names to be sent."""

@@ -3,8 +3,6 @@
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Optional
 
-import numpy as np
-
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.learning.online_models import AtClient
@@ -14,6 +12,7 @@ from streamfl.online.native.merging.way import Way
 from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.arrived import Arrived
 from streamfl.protocol.messages import OnlinePublished
+from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -35,14 +34,15 @@ class NativeAtClient(AtClient):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from streamfl.protocol.records import Span
     >>> between = NativeAtClient(NativeSettings("linear", neighbours=False))
     >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0.0, 1.0, 0.0, 1.0])
     >>> batch = Batch(Span("p", 0, 4), np.arange(4), ("x",), X, y, ("a", "b"))
     >>> between.learn([batch.head(2)])
     >>> between.learn([batch])
-    >>> between.served, between.learner.records
-    (array([-1.,  0.,  1.,  1.]), 4)
+    >>> between.served.argmax(axis=1), between.learner.records
+    (array([0, 0, 1, 1]), 4)
     """
 
     coarsest: ClassVar[int] = COARSEST
@@ -154,7 +154,7 @@ class NativeAtClient(AtClient):
         others = self.answer(batch, serving)
         if self._late is None or not others.size:
             return others
-        own = self.learner.own_says(batch.features, batch.X, others)
+        own = self.learner.own_predicts(batch.features, batch.X, others)
         mixed = self._late.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
         return self.learner.within_believed(mixed) if self.settings.targets else mixed
 
@@ -181,13 +181,13 @@ class NativeAtClient(AtClient):
 
     @property
     def served(self) -> FloatArray:
-        """Return the prediction of each record just before it was learnt, shape (records,)."""
-        return np.concatenate([np.zeros(0), *self._served])
+        """Return the prediction of each record just before it was learnt, shape (records, columns)."""
+        return together(self._served, 1 if self.settings.targets else len(self.labels))
 
     def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> NativeLearnt:
         """Return what the pending records did to the agreed state, as an update carries it."""
         learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
-        return self.learner.told(learnt)
+        return self.learner.as_sent(learnt)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""

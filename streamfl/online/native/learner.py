@@ -22,7 +22,7 @@ from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
-from streamfl.online.native.merging.in_order import change_heard, change_named, learnt_told
+from streamfl.online.native.merging.in_order import change_as_received, change_named, learnt_as_sent
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Raw, Way
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
@@ -35,6 +35,7 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
+from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.extremes import Extremes, believed, extremes, of_all
@@ -70,7 +71,7 @@ class LastPrediction(NamedTuple):
 
     features: tuple[str, ...]
     values: bytes
-    served: float
+    outputs: FloatArray  # shape (1, columns)
 
 
 class KeptOwn(NamedTuple):
@@ -91,8 +92,8 @@ class NativeLearner:
     --------
     >>> learner = NativeLearner(NativeSettings("linear", neighbours=False))
     >>> X, y = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([0, 1, 0, 1])
-    >>> learner.learn(("x",), X, y, ("a", "b"))
-    array([-1.,  0.,  1.,  1.])
+    >>> learner.learn(("x",), X, y, ("a", "b")).argmax(axis=1)
+    array([0, 0, 1, 1])
     >>> learner.labels, learner.predicted(("x",), np.array([[1.0]])).round(2)
     (('a', 'b'), array([[0.45, 0.55]]))
     """
@@ -298,7 +299,7 @@ class NativeLearner:
         self._rename_own()
 
     def remember_own(self, state: OwnState | None) -> None:
-        """Take over the own model of a saved learner; None: it had none, and begins anew.
+        """Take over the own model of a saved learner; None: it had none, and begins again.
 
         Raises
         ------
@@ -373,7 +374,7 @@ class NativeLearner:
         self.mixture, self.near, self.own, self.last, self.rest = own
         self._rename_own()
 
-    def own_says(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
+    def own_predicts(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
         """Return what the own model predicts, given what all other experts do: see `OwnModel.says`."""
         if self.own is None or not others.size:
             return others
@@ -389,7 +390,7 @@ class NativeLearner:
         return targets.clip(*believed(known))
 
     def without_last(self) -> LastAnswer | None:
-        """Return the experts on the last answer, and go on without them: labels come late, see `LateLabelExperts`."""
+        """Return the experts on the last answer, and drop them: labels come late, see `LateLabelExperts`."""
         last, self.last = self.last, None
         self._table.changes.arguments, self._last_prediction = None, None
         return last
@@ -448,16 +449,16 @@ class NativeLearner:
             cells, rows = table.moved
             return change, cells, wide(rows.astype(np.float64), change.table.shape[-1])
         if agreed.steps.are_known:
-            change = change_heard(change, table.order, agreed.steps)
+            change = change_as_received(change, table.order, agreed.steps)
         if change.chain_after(agreed) != change.chain:
             raise PeerError("changes of agreed models do not fit the ones before: some are missing, or forged")
         cells = change.cells.astype(np.int64)
         return change, cells, change.rows(self._table.agreed_rows(cells, change.table.shape[-1]))
 
-    def told(self, learnt: NativeLearnt) -> NativeLearnt:
+    def as_sent(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""
         learnt = learnt.beyond(*self.agreed_names)
-        return learnt_told(learnt, self._table.agreed.order) if self._agreed.steps.are_known else learnt
+        return learnt_as_sent(learnt, self._table.agreed.order) if self._agreed.steps.are_known else learnt
 
     def restore(self) -> None:
         """Go back to the agreed state."""
@@ -560,26 +561,27 @@ class NativeLearner:
 
         Returns
         -------
-        The predicted label indices in this learner's `labels` as they are after the call (-1 before any label), or
-        targets; shape (n,).
+        The predictions: probabilities of this learner's `labels` as they are after the call (all 0 before any label),
+        shape (n, labels), or targets, shape (n, 1).
         """
-        served = np.zeros(len(X))
+        parts: list[FloatArray] = []
         rounds = np.zeros((len(X), 0)) if rounds is None else rounds
         for rows in self._parts(features, X, y, labels):
             i = rows.start
             if self.has_predicted(features, X[rows], y[rows], labels) and self._last_prediction is not None:
-                served[i] = self._last_prediction.served
+                parts.append(self._last_prediction.outputs)
                 self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), _NO_PREDICTIONS)
                 continue
             before = None
             if not self._knows(y, labels, i) or self._new(features, X[i]):
-                before = self._served(self.predicted(features, X[i : i + 1], rounds[i : i + 1]))
+                before = self.predicted(features, X[i : i + 1], rounds[i : i + 1])
                 self._add_names(features, X[i], None if self.settings.targets else labels[int(y[i])])
             outputs = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
             self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs)
-            served[rows] = self._served(outputs)
-            served[i] = served[i] if before is None else before[0]  # predicted before its new names were known
-        return served
+            if before is not None:  # predicted before its new names were known
+                outputs[0, : before.shape[1]], outputs[0, before.shape[1] :] = before[0], 0.0
+            parts.append(outputs)
+        return together(parts, self._models.weights.shape[-1])
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray | None = None) -> FloatArray:
         """Return its present predictions: probabilities, shape (n, labels), or targets, shape (n, 1)."""
@@ -588,7 +590,7 @@ class NativeLearner:
         if outputs.size:
             self._run(features, X, np.zeros((len(X), 0)) if rounds is None else rounds, np.zeros(0), outputs)
             if len(X) == 1 and not self._new(features, X[0]):
-                self._last_prediction = LastPrediction(features, X.tobytes(), float(self._served(outputs)[0]))
+                self._last_prediction = LastPrediction(features, X.tobytes(), outputs.copy())
         return outputs
 
     def standardised(self, features: tuple[str, ...], x: FloatArray) -> FloatArray:
@@ -612,12 +614,6 @@ class NativeLearner:
         ):
             return False
         return self._knows(y, labels, 0)
-
-    def _served(self, outputs: FloatArray) -> FloatArray:
-        """Return the predictions that outputs lead to: label indices (-1 without any label), or targets."""
-        if self.settings.targets:
-            return outputs[:, 0]
-        return outputs.argmax(axis=1).astype(np.float64) if outputs.shape[1] else np.full(len(outputs), -1.0)
 
     def _run(
         self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray, truths: FloatArray, outputs: FloatArray
@@ -797,7 +793,7 @@ def _is_sound_own(own: Own, features: int, columns: int) -> bool:
         and own.table.shape == (len(own.cells) * CELLS, outputs)
         and CELLS == 1 << DEPTH
         and own.known.shape == (outputs,)
-        and own.said.shape == own.told.shape == (columns,)
+        and own.predicted.shape == own.given.shape == (columns,)
         and own.z.shape == (inputs,)
         and all(part.shape[-1:] == (inputs - 1,) for part in own.scales)
         and len(own.scales.first) == FIRST

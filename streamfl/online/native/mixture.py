@@ -137,7 +137,7 @@ class Mixture:
 
     @property
     def influence(self) -> FloatArray:
-        """Return the shares with negative weights counted by magnitude: these experts change the predictions, too."""
+        """Return the shares with negative weights counted by magnitude: these experts also change the predictions."""
         return self._parts(np.abs(self.mixing.stacked))
 
     def _parts(self, weights: FloatArray) -> FloatArray:

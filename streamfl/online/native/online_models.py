@@ -13,7 +13,7 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.merging import influence
 from streamfl.online.native.merging.agreed_round import after_round
 from streamfl.online.native.merging.alone import ALONE
-from streamfl.online.native.merging.in_order import learnt_heard
+from streamfl.online.native.merging.in_order import learnt_as_received
 from streamfl.online.native.merging.of_branches import with_branches
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Way
@@ -64,7 +64,7 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
     def named(self, learnt: NativeLearnt, agreed: NativeState) -> NativeLearnt:
         """Return what a client learnt with all names, and cells: an update has new names, and places."""
         named = learnt.named(agreed.features, agreed.labels)
-        return learnt_heard(named, agreed.order) if agreed.steps.are_known else named
+        return learnt_as_received(named, agreed.order) if agreed.steps.are_known else named
 
     def wrong(self, learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
         """Return why what a client learnt cannot be merged, or None if it can."""

@@ -152,7 +152,7 @@ class ServedNative:
         return learner
 
     def _knowing(self, own: OwnPart, branch: str) -> "NativeLearner":
-        """Return this thread's models that go on as a client: one learner for all clients, one at a time."""
+        """Return this thread's models that continue as a client: one learner for all clients, one at a time."""
         made: tuple[NativeLearner | None, OwnPart | None] = getattr(self._of_thread, "knowing", (None, None))
         learner, known = made
         if known is own and learner is not None:

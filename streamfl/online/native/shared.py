@@ -12,7 +12,7 @@ from streamfl.online.native.tables import AgreedTables
 
 @dataclass(eq=False)
 class Shared:
-    """What is the same at several clients, and room for what each computes anew.
+    """What is the same at several clients, and room for what each computes again.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Shared:
         return ferns
 
     def square(self, size: int) -> FloatArray:
-        """Return an array of shape (size, size) for what a call computes anew."""
+        """Return an array of shape (size, size) for what each call computes again."""
         if len(self._square) != size:
             self._square = np.zeros((size, size))
         return self._square

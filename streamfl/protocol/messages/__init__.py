@@ -32,6 +32,7 @@ from streamfl.protocol.messages.changes import (
     Restarted,
 )
 from streamfl.protocol.messages.commands import Action, Command, MemberAction, MemberChanged
+from streamfl.protocol.messages.decision_rule import DecisionRule, Tried
 from streamfl.protocol.messages.entries import Accepted, Ended, RoundClosed
 from streamfl.protocol.messages.joining import Fenced, Join, Joined, Leave, Left, Refusal
 from streamfl.protocol.messages.ledger import HeldRecord, SampledRound, Watermark
@@ -69,6 +70,7 @@ __all__ = [
     "AgreedState",
     "BranchGroup",
     "Command",
+    "DecisionRule",
     "Disclosed",
     "EarlierRecords",
     "Ended",
@@ -110,6 +112,7 @@ __all__ = [
     "Slot",
     "SlotLosses",
     "TotalsAsked",
+    "Tried",
     "Unmask",
     "Unmasked",
     "Update",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.protocol.messages.base import FieldGroup, Message
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +134,7 @@ class RoundOpened(Message):
     asks: MomentsAsked = MomentsAsked()  # the moments that updates carry
     earlier: EarlierRecords = EarlierRecords()  # the records that clients keep from round to round
     totals: TotalsAsked = TotalsAsked()  # whether clients send sums
+    decision: DecisionRule = LIKELIEST  # which label answers, by the probabilities of all
 
     # Whether the coordinator was restarted and has lost what it had received for this round: clients send their
     # update again.

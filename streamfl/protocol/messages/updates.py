@@ -7,6 +7,7 @@ from streamfl.arrays import FloatArray
 from streamfl.protocol.digits import significant
 from streamfl.protocol.external.state import ExternalLearnt
 from streamfl.protocol.messages.base import FieldGroup, Message
+from streamfl.protocol.messages.decision_rule import Tried
 from streamfl.protocol.messages.ledger import HeldRecord, SampledRound, Watermark
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
@@ -99,6 +100,7 @@ class Numbers(FieldGroup):
     largest_norm: float = 0.0
     target: TargetUnit = TargetUnit()  # regression: the location and scale of its targets
     served: Served = Served()  # how right its predictions were
+    tried: tuple[Tried, ...] = ()  # what the powers of `DecisionRule.tried` would have answered
     learnt: Learnt | None = None  # what its records did to the online models, if `RoundOpened.online`
 
     # When the first and the last good record were measured, as read, the earlier time first: milliseconds since 1970,
@@ -108,7 +110,7 @@ class Numbers(FieldGroup):
     @property
     def are_none(self) -> bool:
         """Tell whether they say nothing of any record."""
-        lists = any(map(len, (self.losses, self.differences, self.new, self.old)))
+        lists = any(map(len, (self.losses, self.differences, self.new, self.old, self.tried)))
         parts = (self.moments, self.second_moments, self.learnt, self.times)
         norms = self.squared_norm == self.largest_norm == 0.0
         says_more = lists or any(part is not None for part in parts)

@@ -23,7 +23,7 @@ from streamfl.protocol.native.steps import Steps
 class NativeChange:
     """The change of an agreed state in a round; what is not called a change is what holds after the round.
 
-    The coordinator makes the new state from it, too, so that it is the same everywhere to the last bit.
+    The coordinator also makes the new state from it, so that it is the same everywhere to the last bit.
 
     Parameters
     ----------

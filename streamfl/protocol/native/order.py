@@ -44,13 +44,13 @@ class Order(NamedTuple):
         places[cells] = np.arange(len(cells))
         return cls(cells, places)
 
-    def told(self, cells: FloatArray) -> tuple[FloatArray, IntArray]:
+    def places_of(self, cells: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return the places of some cells, rising, and the cells that belong to them by their numbers."""
         places = self.places[cells.astype(np.int64)]
         by_place = np.argsort(places)
         return places[by_place].astype(np.float64), by_place
 
-    def heard(self, places: FloatArray) -> tuple[FloatArray, IntArray]:
+    def cells_at(self, places: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return the cells at some places, rising, and the places that belong to them by their numbers.
 
         Places may be by any writer. If they are not rising whole numbers of cells, they are returned as they are, and

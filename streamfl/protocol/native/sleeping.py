@@ -1,6 +1,6 @@
 """Experts without a share in the predictions sleep, and wake now and then. Asleep, they cost no time and no bytes.
 
-Experts that share work sleep as a group: whitened models, neighbours. Models on ferns share cells, too, but what they
+Experts that share work sleep as a group: whitened models, neighbours. Models on ferns also share cells, but what they
 learn is most of what clients send, so each sleeps alone.
 """
 

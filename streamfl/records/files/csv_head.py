@@ -123,7 +123,7 @@ def is_comment(fields: Sequence[str]) -> bool:
 def _suspected(lines: Sequence[str], separator: str) -> str:
     """Return the character that seems to separate the columns of lines, "" if it is the one that is given.
 
-    A decimal comma splits lines, too, but not their header.
+    A decimal comma also splits lines, but not their header.
 
     >>> _suspected(["station 12", "a;b,c;y", "1;2;on", "3;4;off", "5;6;on"], ",")
     ';'

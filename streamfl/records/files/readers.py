@@ -13,6 +13,8 @@ from streamfl.records.doubts.of_tables import looked_over
 from streamfl.records.files.csv_file import csv_stream
 from streamfl.records.files.file_format import FileFormat, table_of
 from streamfl.records.files.known import FILE_FORMATS, ending, endings
+from streamfl.records.past_features import PastFeatures
+from streamfl.records.past_of_tables import with_past
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
 from streamfl.records.values.numerals import Decimal
@@ -44,6 +46,8 @@ def read(
     notation: Notation = PLAIN,
     encoding: str | None = None,
     time_features: Sequence[str] = (),
+    lags: Sequence[int] = (),
+    window: int = 0,
     watch: Callable[[int], None] | None = None,
     stdin: BinaryIO | None = None,
 ) -> Table:
@@ -79,6 +83,8 @@ def read(
         The encoding of a text file; None: UTF-8, or UTF-16 with a byte order mark.
     time_features
         What the times become: see `TimeFeatures`.
+    lags, window
+        What is made of the records before: see `PastFeatures`. Those of a record are of the same value of `keep`.
     watch
         Called with the number of records read so far.
     stdin
@@ -116,7 +122,8 @@ def read(
         watch=watch,
     )
     _check_separator(request)
-    return _with_time_features(request, _read(request, path_or_name, stdin))
+    table = _with_time_features(request, _read(request, path_or_name, stdin))
+    return _with_past(request, table, lags, window) if lags or window else table
 
 
 def _read(request: Request, path_or_name: "str | pl.DataFrame", stdin: BinaryIO | None) -> Table:
@@ -141,6 +148,15 @@ def _with_time_features(request: Request, table: Table) -> Table:
         raise request.refusal("its records have no times", "leave --time-features out")
     features, X = made.added_to(table.features, table.X, table.times)
     return replace(table, features=features, X=X, time_features=made)
+
+
+def _with_past(request: Request, table: Table, lags: Sequence[int], window: int) -> Table:
+    if table.features and all(name.startswith(f"{table.label}[-") for name in table.features):
+        raise request.refusal(
+            "the last values of a series alone are features already", "leave --lags and --window out"
+        )
+    made_of_times = () if table.time_features is None else table.time_features.names
+    return with_past(table, PastFeatures(tuple(lags), window, made_of_times), request.keep)
 
 
 @contextmanager

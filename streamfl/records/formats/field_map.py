@@ -48,7 +48,7 @@ class FieldMap(BaseModel):
     timezone: str = Field("UTC", json_schema_extra={"decides": False})
     """The zone of times that name none, such as `Europe/Berlin`."""
     date_order: Order | None = Field(None, json_schema_extra={"unset": "as each date shows", "decides": False})
-    """The order of day, month and year in dates such as 03/04/2026, which without it have no time."""
+    """The order of day, month and year in dates such as 03/04/2026; without it they count as no time."""
     time_features: tuple[str, ...] = ()
     """What the time becomes: `hour`, `weekday`, `season`; each is an angle, by the clocks of `timezone`, and becomes
     two features, its sine and its cosine."""

@@ -85,9 +85,14 @@ class TimeFeatures:
         exact: FloatArray = found.astype(np.float32).astype(np.float64)
         return exact
 
-    def of_cells(self, given: Mapping[str, Cells]) -> tuple[FloatArray, dict[int, str]]:
-        """Return the features of records, which have `columns`, each by itself; and why times cannot be read."""
-        times, wrong = seconds(joined([given[name] for name in self.columns]), self.notation)
+    def of_cells(
+        self, given: Mapping[str, Cells], notation: Notation | None = None
+    ) -> tuple[FloatArray, dict[int, str]]:
+        """Return the features of records, which have `columns`, each by itself; and why times cannot be read.
+
+        With another notation these times are written so; the clocks are still those of the zone here.
+        """
+        times, wrong = seconds(joined([given[name] for name in self.columns]), notation or self.notation)
         return self.of(times), wrong
 
     def added_to(

@@ -118,9 +118,9 @@ def usual_size(records: int, clients: int, *, min_records: int, fewest: int = FE
     Parameters
     ----------
     min_records
-        The fewest records of a client's round.
+        Minimum number of records in a client's round.
     fewest
-        The fewest records of a round in all.
+        Minimum number of records in a round, over all clients.
 
     >>> usual_size(92_962, 20, min_records=10), usual_size(500, 10, min_records=10)
     (46, 10)

@@ -4,15 +4,17 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
+from streamfl.learning.error_quantiles import ErrorQuantiles
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
+from streamfl.learning.objectives import SeenLabels
 from streamfl.machines.client.machine import Client
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
@@ -21,12 +23,13 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
-from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.messages import DecisionRule, FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.messages.decision_rule import named
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import Batch, Span, without_infinity
 from streamfl.protocol.registry import TargetUnit
 from streamfl.run.estimators.labels import MOST_LABELS
-from streamfl.run.estimators.saved import RecordPlace, SavedClient, SavedFederation, SavedRecords
+from streamfl.run.estimators.saved import RecordPlace, SavedClient, SavedErrors, SavedFederation, SavedRecords
 from streamfl.run.estimators.uninterrupted import Uninterrupted
 from streamfl.run.model_file import ServedModel
 from streamfl.run.settings import LearningSettings, ProfileSettings
@@ -130,6 +133,7 @@ class EmbeddedFederation:
     profile: ProfileSettings = ProfileSettings()
     seed: int = 0  # seed of all random draws
     alone: bool = False  # whether there is one client, for good
+    follows_errors: bool = False  # whether each client follows the quantiles of its errors
     rounds: int = 0
     labels: tuple[str, ...] = ()
     restarts: deque[Restarted] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
@@ -141,6 +145,8 @@ class EmbeddedFederation:
     places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     local_places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     _starts: dict[int, int] = field(default_factory=dict)
+    _errors: dict[str, ErrorQuantiles] = field(default_factory=dict)
+    _repeats: bool = False
     _transport: MemoryTransport = field(default_factory=MemoryTransport)
     _clock: ManualClock = field(default_factory=ManualClock)
     _coordinator: CoordinatorNode | None = None
@@ -168,6 +174,11 @@ class EmbeddedFederation:
     def clients(self) -> tuple[str, ...]:
         """Return the names of the clients."""
         return tuple(self._clients)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Return the names of all features so far."""
+        return frozenset(self._features)
 
     @property
     def only_client(self) -> str:
@@ -238,7 +249,11 @@ class EmbeddedFederation:
         """
         native = self._native(client)
         last = None if native is None or native.last is None else native.last.state()
-        self.learn(client, features, X, y, labels)
+        self._repeats = True
+        try:
+            self.learn(client, features, X, y, labels)
+        finally:
+            self._repeats = False
         if native is not None:
             native.remember_last(last)
 
@@ -248,13 +263,29 @@ class EmbeddedFederation:
         """Learn as many records as the round has room for; close it if it is full. Return how many were learnt."""
         self._contributors[client] = None
         taken = min(len(X), max(1, self.round_size * len(self._contributors) - self._learnt_in_round))
+        follows, online = self.follows_errors and not self._repeats, self._clients[client].machine.online_models
+        served = self._predictions(client, features, X[:taken])[:, 0] if follows and online is None else None
         batch = self._sources[client].add(features, X[:taken], y[:taken], labels)
         self._clients[client].machine.learn_early(batch)
+        if follows and online is not None:
+            served = online.served[-taken:]
+        if served is not None:
+            self._follow_errors(client, y[:taken], served)
         self._add_labels(labels, y[:taken])
         self._learnt_in_round += taken
         if self._learnt_in_round >= self.round_size * len(self._contributors):
             self._close_round()
         return taken
+
+    def _follow_errors(self, client: str, truth: FloatArray, served: FloatArray) -> None:
+        errors = self._errors.setdefault(client, ErrorQuantiles())
+        for error in (truth - served).tolist():
+            errors.learn(error)
+
+    def quantiles(self, client: str, predicted: float) -> tuple[float, ...] | None:
+        """Return the quantiles of a target that a client predicts: see `ErrorQuantiles.of`."""
+        errors = self._errors.get(client)
+        return None if errors is None else errors.of(predicted)
 
     def _add_features(self, features: tuple[str, ...]) -> None:
         """Add to the known feature names.
@@ -321,6 +352,9 @@ class EmbeddedFederation:
         For a client that has learnt nothing yet the first client predicts. Predicting changes no state.
         """
         self._check_uninterrupted()
+        return self._predictions(client, features, X)
+
+    def _predictions(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
         node = self._clients.get(client) or next(iter(self._clients.values()), None)
         columns = 1 if self.task == "regression" else len(self.labels)
         X, _ = without_infinity(X)
@@ -338,8 +372,22 @@ class EmbeddedFederation:
         placed[:, [places[label] for label in labels]] = predicted
         return placed
 
-    def served(self, client_column: str, *, own: bool = False) -> ServedModel:
+    def decided(self, P: FloatArray) -> list[str | None]:
+        """Return the label that answers by each row of probabilities; None where all are 0."""
+        rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
+        return named(rule.codes(P, self.labels), self.labels)
+
+    @property
+    def _first_rule(self) -> DecisionRule:
+        return self.learning.objective_chosen.rule(SeenLabels(), self.labels)
+
+    def served(self, *, own: bool = False, **names: Any) -> ServedModel:
         """Return what all clients agree on after the last closed round; `own`: and what each alone knows now.
+
+        Parameters
+        ----------
+        names
+            How records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -352,7 +400,7 @@ class EmbeddedFederation:
         if self._coordinator is None:
             raise UsageError("no round was closed yet; learn more records, or choose a smaller round_size")
         parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
-        return ServedModel.of(self._coordinator.machine, self.learning, parts, client_column=client_column)
+        return ServedModel.of(self._coordinator.machine, self.learning, parts, **names)
 
     @property
     def _places(self) -> dict[str, int]:
@@ -419,6 +467,7 @@ class EmbeddedFederation:
             last=None if own is None else own.last,
             rest=Rest() if own is None else own.rest,
             own=None if own is None else own.own,
+            errors=SavedErrors.of(self._errors[name]) if name in self._errors else None,
         )
 
     def _native(self, name: str) -> "NativeLearner | None":
@@ -451,6 +500,7 @@ class EmbeddedFederation:
             self._settle()
         if saved.state is not None:
             self._features.update(() if saved.state.online is None else saved.state.online.features)
+        self._errors = {client.name: client.errors.restored() for client in saved.clients if client.errors}
         for client in saved.clients:
             self._features.update(*(records.features for records in client.pending))
             self._learn_again(client)
@@ -505,6 +555,7 @@ class EmbeddedFederation:
             min_clients=len(self._clients),
             task=self.task,
             limits=LIMITS,
+            objective=self.learning.objective_chosen,
             alone=self.alone,
         )
         machine = Coordinator(settings, state or CoordinatorState(self.profile.create(1, self._learner)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
@@ -13,13 +13,14 @@ from river import base
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
+from streamfl.learning.error_quantiles import LEVELS
 from streamfl.learning.model import Task
 from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.records import LARGEST_TARGET
 from streamfl.run.estimators import rows
 from streamfl.run.estimators.embedded import EmbeddedFederation
 from streamfl.run.estimators.labels import MOST_LABELS, MOST_WITH_FERNS, LearntLabels
-from streamfl.run.estimators.saved import RecordPlace, SavedEstimator
+from streamfl.run.estimators.saved import RecordPlace, SavedColumns, SavedEstimator
 from streamfl.run.model_file import ServedModel
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl.sampling import generator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from streamfl.models.by_weights import WeightsModel
 
 FEATURES: tuple[str, ...] = get_args(LearningSettings.model_fields["features"].annotation)
+OBJECTIVES: tuple[str, ...] = get_args(LearningSettings.model_fields["objective"].annotation)
 
 # A record of weight w is learnt w times.
 MOST_WEIGHT = 1000.0
@@ -64,9 +66,11 @@ class _MasterFL(base.Estimator):
             "neighbours": _plain(neighbours),
             "last_answer": _plain(last_answer),
             "model": "auto" if model is None else model,
+            **self._aim,
         }
         learning = LearningSettings.model_validate(options)
         learning.external_model(self._task)
+        learning.check_objective(self._task)
         self._federation = EmbeddedFederation(
             self._task,
             round_size=int(round_size),
@@ -96,6 +100,11 @@ class _MasterFL(base.Estimator):
             raise ValueError(  # noqa: TRY004
                 f"detector is {self.detector!r}: give a name, such as 'excess', or a detector of river.drift"
             )
+
+    @property
+    def _aim(self) -> dict[str, Any]:
+        """Return the settings that say what predictions are to be good at."""
+        return {}
 
     @property
     def _detector_name(self) -> str:
@@ -153,6 +162,7 @@ class _MasterFL(base.Estimator):
 
         `asleep` lists the models without a share for a long time; they wake now and then. `unlearnt` counts the
         records that a model of others could not learn, `infinite` the infinite values, which count as missing.
+        `unusable` counts by feature the values that are not what it holds, such as a text among numbers.
         """
         federation = self._federation
         return {
@@ -162,6 +172,7 @@ class _MasterFL(base.Estimator):
             "local_drifts": len(federation.local_drifts),
             "unlearnt": federation.unlearnt,
             "infinite": federation.infinite,
+            "unusable": dict(self._rows.unusable),
             "serving": {name: round(share, 3) for name, share in federation.shares.items()},
             "asleep": federation.asleep,
         }
@@ -186,10 +197,12 @@ class _MasterFL(base.Estimator):
             parameters={
                 **{name: _plain(value) for name, value in self._get_params().items()},
                 "detector": self._detector_name,
+                **{name: prices for name, prices in self._aim.items() if name == "costs" and prices},  # by name
             },
             labels=tuple(self._labels.given[name] for name in self._labels.names),
             weighed=self._weighed,
             federation=self._federation.saved(),
+            columns=SavedColumns.of(self._rows.columns, self._rows.unusable),
         ).save(Path(path))
 
     def served(self, *, own: bool = False) -> ServedModel:
@@ -221,7 +234,10 @@ class _MasterFL(base.Estimator):
         >>> list(model.importances(list(x), y))[0]
         'empty_server_form_handler'
         """
-        return self._federation.served(self.client or "", own=own)
+        columns = SavedColumns.of(self._rows.columns)
+        units = {name: unit for name, unit in columns.numbers.items() if unit}
+        names = {"categories": columns.categories, "units": units, "left_out": tuple(columns.left_out)}
+        return self._federation.served(own=own, client_column=self.client or "", **names)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -245,6 +261,8 @@ class _MasterFL(base.Estimator):
         model._labels.restore(saved.ordered_labels())
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
+        columns = saved.columns or SavedColumns(numbers=dict.fromkeys(model._federation.features, ""))
+        model._rows.columns, model._rows.unusable = columns.restored(), dict(columns.unusable)
         model._restarted_before = model._federation.restarted
         return model
 
@@ -270,6 +288,12 @@ class _MasterFL(base.Estimator):
         self._expect_client(self.client in x)
         return rows.client_name(x.get(self.client))
 
+    def _answer(self, x: Any) -> FloatArray:
+        """Return the prediction for one record: see `EmbeddedFederation.answer`."""
+        row = self._rows.row(x)
+        prediction: FloatArray = self._federation.answer(self._client_of(x), row.features, row.X)[0]
+        return prediction
+
     def _expect_client(self, is_there: bool) -> None:
         """Warn, once, if the first record has no client feature."""
         if not (is_there or self._federation.clients):
@@ -280,7 +304,7 @@ class _MasterFL(base.Estimator):
 
     def _parts(self, X: Any) -> tuple[rows.ManyRows, list[tuple[str, slice]]]:
         """Return records without the client column, and the runs of consecutive records of one client."""
-        table = rows.table(X, without=self.client)
+        table = self._rows.many(X)
         self._expect_client(self.client is None or table.excluded is not None)
         nameless = "" if self.client is not None else self._federation.only_client
         excluded = table.excluded
@@ -320,6 +344,12 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     last_answer
         Whether each client also has a model of its own, and uses the last label that it learnt. Turn it off if labels
         come late, and in runs that are shorter than the delay.
+    objective
+        What `predict_one` is to be good at: `accuracy`; `balanced`, the mean recall of the labels; `kappa`, agreement
+        beyond chance; or `cost`, the price of wrong labels. It changes neither probabilities nor what is learnt.
+        `balanced` and `kappa` decide by the labels of closed rounds.
+    costs
+        With the objective `cost`, the price of missing a record of a label, by label; that of any other is 1.
 
     References
     ----------
@@ -349,8 +379,19 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         seed: int = 0,
         model: str | base.Estimator | type[WeightsModel] | None = None,
         last_answer: bool = True,
+        objective: str = "accuracy",
+        costs: Mapping[Any, float] | None = None,
     ) -> None:
+        self.objective = objective
+        self.costs = costs
+        if objective not in OBJECTIVES:
+            raise ValueError(f"no objective is called {objective!r}: use one of {', '.join(OBJECTIVES)}")
         super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)
+
+    @property
+    def _aim(self) -> dict[str, Any]:
+        given = (self.costs or {}).items()
+        return {"objective": self.objective, "costs": {name: cost for label, cost in given for name in _names(label)}}
 
     @property
     def _multiclass(self) -> bool:
@@ -359,24 +400,23 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
         encoded = self._labels.encode([y])
-        features, X = self._rows.row(x)
+        row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [])
         if times:
+            self._rows.learn(row)
             self._labels.add(encoded)
         for repeated in range(times):
             learn = self._federation.repeat if repeated else self._federation.learn
-            learn(client, features, X, encoded.codes, encoded.names)
+            learn(client, row.features, row.X, encoded.codes, encoded.names)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of every label seen so far; an empty dict before the first."""
-        features, X = self._rows.row(x)
-        return self._by_label(self._federation.answer(self._client_of(x), features, X)[0])
+        return self._by_label(self._answer(x))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Return the most probable label; None before the first was seen."""
-        features, X = self._rows.row(x)
-        return self._most_probable(self._federation.answer(self._client_of(x), features, X)[0])
+        """Return the label that `objective` chooses, the most probable by default; None before the first was seen."""
+        return self._decided(self._answer(x)[None])[0]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -385,9 +425,11 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         self._federation.check_lengths(table.X, given)
         encoded = self._labels.encode(given)
         self._begin(client for client, _ in runs)
+        self._rows.learn(table)
         self._labels.add(encoded)
         for client, part in runs:
-            self._federation.learn(client, table.features, table.X[part], encoded.codes[part], encoded.names)
+            for features, values, at in table.stretches(part):
+                self._federation.learn(client, features, values, encoded.codes[at], encoded.names)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return one row of probabilities per record: a data frame if X is one, else an array.
@@ -398,13 +440,13 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         return table.table_like(P, [self._labels.given[name] for name in self._federation.labels])
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable label of each record: a series if X is a data frame, else an array.
+        """Return the label of each record, as `predict_one` does: a series if X is a data frame, else an array.
 
         Before the first label was seen the series is empty, and the array holds None.
         """
         table, P = self._probabilities(X)
         known = P.shape[1] or table.frame is None
-        return table.column_like([self._most_probable(p) for p in P] if known else [])
+        return table.column_like(self._decided(P) if known else [])
 
     def _probabilities(self, X: Any) -> tuple[rows.ManyRows, FloatArray]:
         table, runs = self._parts(X)
@@ -413,10 +455,9 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
             P[part] = self._federation.answer(client, table.features, table.X[part])
         return table, P
 
-    def _most_probable(self, p: FloatArray) -> Any:
-        """Return the label of the largest probability, the first of equal ones; None if all are 0."""
-        code = int(p.argmax()) if len(p) else -1
-        return self._labels.given[self._federation.labels[code]] if code >= 0 and p[code] > 0.0 else None
+    def _decided(self, P: FloatArray) -> list[Any]:
+        """Return the label that answers each record; None where all probabilities are 0."""
+        return [None if name is None else self._labels.given[name] for name in self._federation.decided(P)]
 
     def _by_label(self, p: FloatArray) -> dict[Any, float]:
         if not p.any():
@@ -432,6 +473,8 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     ----------
     round_size, features, neighbours, client, detector, seed, model, last_answer
         As for `MasterFLClassifier`.
+    quantiles
+        Whether each client follows the quantiles of its errors, for `predict_quantiles_one`.
 
     Examples
     --------
@@ -443,20 +486,65 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
 
     _task = "regression"
 
+    def __init__(
+        self,
+        round_size: int = 100,
+        features: str = "auto",
+        neighbours: bool = True,
+        client: str | None = None,
+        detector: str | base.DriftDetector | base.BinaryDriftDetector = "excess",
+        seed: int = 0,
+        model: str | base.Estimator | type[WeightsModel] | None = None,
+        last_answer: bool = True,
+        quantiles: bool = False,
+    ) -> None:
+        self.quantiles = quantiles
+        if quantiles not in {True, False}:
+            raise ValueError(f"quantiles is {quantiles!r}: it must be True or False")
+        super().__init__(round_size, features, neighbours, client, detector, seed, model, last_answer)
+        self._federation.follows_errors = bool(quantiles)
+
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
         target = _target(y)
-        features, X = self._rows.row(x)
+        row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [])
+        if times:
+            self._rows.learn(row)
         for repeated in range(times):
             learn = self._federation.repeat if repeated else self._federation.learn
-            learn(client, features, X, np.array([target]))
+            learn(client, row.features, row.X, np.array([target]))
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """Return the predicted target; 0 before the first was seen."""
-        features, X = self._rows.row(x)
-        return float(self._federation.answer(self._client_of(x), features, X)[0, 0])
+        return float(self._answer(x)[0])
+
+    def predict_quantiles_one(self, x: dict[Any, Any]) -> dict[float, float]:
+        """Return the quantiles 0.1, 0.5 and 0.9 of the target: an interval that shall hold four of five targets.
+
+        They are the predicted target plus quantiles of the client's past errors: see `ErrorQuantiles`. The dict is
+        empty before the client has learnt ten records.
+
+        Raises
+        ------
+        UsageError
+            The estimator was made without `quantiles=True`.
+
+        Examples
+        --------
+        >>> from river.datasets import ChickWeights
+        >>> model = MasterFLRegressor(features="linear", quantiles=True)
+        >>> for x, y in ChickWeights():
+        ...     model.learn_one(x, y)
+        >>> found = model.predict_quantiles_one({"time": 4, "diet": 1})
+        >>> {level: round(target, -1) for level, target in found.items()}
+        {0.1: 60.0, 0.5: 130.0, 0.9: 220.0}
+        """
+        if not self.quantiles:
+            raise UsageError("the estimator does not follow its errors: make it with quantiles=True")
+        found = self._federation.quantiles(self._client_of(x), self.predict_one(x))
+        return {} if found is None else dict(zip(LEVELS, found, strict=True))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -465,8 +553,10 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         self._federation.check_lengths(table.X, given)
         targets = np.array([_target(value) for value in given])
         self._begin(client for client, _ in runs)
+        self._rows.learn(table)
         for client, part in runs:
-            self._federation.learn(client, table.features, table.X[part], targets[part])
+            for features, values, at in table.stretches(part):
+                self._federation.learn(client, features, values, targets[at])
 
     def predict_many(self, X: Any) -> Any:
         """Return the predicted target of each record: a series if X is a data frame, else an array."""
@@ -505,6 +595,17 @@ def _weight(w: Any) -> float:
     if not isinstance(w, int | float | np.integer | np.floating) or not 0 <= w <= MOST_WEIGHT:
         raise ValueError(f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
     return float(w)
+
+
+def _names(label: Any) -> set[str]:
+    """Return the names that a label may have: labels that are equal in Python are one.
+
+    >>> sorted(_names(True)), _names("on")
+    (['1', '1.0', 'True'], {'on'})
+    """
+    plain = _plain(label)
+    equal = [kind(plain) for kind in (bool, int, float)] if isinstance(plain, int | float) else []
+    return {str(plain), *(str(one) for one in equal if one == plain)}
 
 
 def _plain(parameter: Any) -> Any:

@@ -1,74 +1,202 @@
-"""Converts River's records, dicts and data frames, to rows of numbers."""
+"""Converts River's records, dicts and data frames, to rows of numbers, by the rules of files."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from river.utils import dataframe
 
-from streamfl.arrays import FloatArray
-from streamfl.records.values.cells import number
+from streamfl.arrays import FloatArray, IntArray
+from streamfl.records.columns import MAX_VALUES, TIMES, Column, LeftOutColumn, NumberColumn, TextColumn, infer
+from streamfl.records.values.cells import Cells, number, quoted, text
 from streamfl.records.values.missing import WORDS
 
 # Key orders of records that are cached.
 MOST_ORDERS = 1000
 
 
+@dataclass(slots=True, eq=False)
+class Encoded:
+    """Records as rows of numbers, and what they teach about their columns."""
+
+    features: tuple[str, ...]
+    X: FloatArray  # shape (n, d)
+    columns: Mapping[str, Column] | None = None  # those that are new, or have new values
+    unusable: Mapping[str, Sequence[object]] | None = None  # cells that are not what their column holds
+    begins: IntArray | None = None  # the record with the first value of each feature; None: all were known before
+
+
 @dataclass
 class Rows:
-    """Turns dicts into rows. Columns are in alphabetical order, whatever the order of the keys in the dict.
+    """Turns records into rows. Columns are in alphabetical order, whatever the order of the keys in the dict.
 
-    A federation keeps features in the same order, so it need not reorder the columns of every record.
+    A federation keeps features in the same order, so it need not reorder the columns of every record. The first value
+    of a column says what it holds, by the rules of files: numbers, or texts, of which each becomes a feature of 0 or
+    1. Reading teaches nothing: `learn` does.
 
     Examples
     --------
     >>> rows = Rows()
-    >>> rows.row({"b": 1, "a": True}), rows.row({"a": 0, "b": None})
-    ((('a', 'b'), array([[1., 1.]])), (('a', 'b'), array([[ 0., nan]])))
+    >>> record = rows.row({"wind": "NW", "ok": True, "x": None})
+    >>> record.features, record.X
+    (('ok', 'wind=NW'), array([[1., 1.]]))
+    >>> rows.learn(record)
+    >>> rows.row({"wind": "S", "ok": "NA"}).features, rows.row({"wind": None}).X
+    (('ok', 'wind=NW', 'wind=S'), array([[nan]]))
     """
 
     without: str | None = None  # a feature to leave out, if any
+    columns: dict[str, Column] = field(default_factory=dict)  # what each column holds
+    unusable: dict[str, int] = field(default_factory=dict)  # by column, how many learnt cells were not what it holds
+    # By the keys of records that hold numbers only: the features, and the keys in their order.
     _orders: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[Any, ...]]] = field(default_factory=dict)
 
-    def row(self, x: Mapping[Any, Any]) -> tuple[tuple[str, ...], FloatArray]:
-        """Return the names and the values of one record, shape (1, d).
+    def row(self, x: Mapping[Any, Any]) -> Encoded:
+        """Return one record as a row.
 
         Raises
         ------
         ValueError
-            The record is not a dict, a value is not a number, or two features have the same name.
+            The record is not a dict, or two features have the same name.
         """
         if not isinstance(x, Mapping):
             raise ValueError(f"a record is a {type(x).__name__}: a dict of features to values is expected")  # noqa: TRY004
-        features, keys = self._order(tuple(x))
-        try:
-            values = np.fromiter([x[key] for key in keys], np.float64, len(keys))
-        except (TypeError, ValueError, OverflowError):
-            values = np.array([_number(key, x[key]) for key in keys])
-        return features, values[None, :]
-
-    def _order(self, keys: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        keys = tuple(x)
         known = self._orders.get(keys)
-        if known is None:
-            named = _named([key for key in keys if key != self.without])
-            features = tuple(sorted(named))
-            known = features, tuple(named[name] for name in features)
-            if len(self._orders) < MOST_ORDERS:
-                self._orders[keys] = known
-        return known
+        if known is not None:
+            features, own = known
+            try:
+                return Encoded(features, np.fromiter([x[key] for key in own], np.float64, len(own))[None, :])
+            except (TypeError, ValueError, OverflowError):
+                pass
+        named = _named([key for key in keys if key != self.without])
+        used = {name: key for name, key in named.items() if not isinstance(self.columns.get(name), LeftOutColumn)}
+        if known is None and self._are_numbers(used) and len(self._orders) < MOST_ORDERS:
+            features = tuple(sorted(used))
+            self._orders[keys] = features, tuple(used[name] for name in features)
+        return self._read({name: [_plain(x[named[name]])] for name in sorted(named)}, 1)
+
+    def many(self, X: Any) -> "ManyRows":
+        """Return the records of a data frame or an array.
+
+        Raises
+        ------
+        ValueError
+            It does not have two dimensions, or two columns have the same name.
+
+        >>> Rows(without="0").many(np.array([[1, 2]])).X
+        array([[2.]])
+        """
+        if hasattr(X, "collect"):
+            raise ValueError(f"records are in a {type(X).__name__}, which holds no data yet: collect() it first")
+        try:
+            if isinstance(X, np.ndarray | Sequence):
+                return self._of_array(np.asarray(X))
+            return self._of_frame(dataframe.into_frame(X))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"records must be a table, a row each: {error}") from error
+
+    def learn(self, encoded: Encoded) -> None:
+        """Keep what records teach about their columns, and warn once about each that is not used as it is given."""
+        if encoded.columns is None and encoded.unusable is None:  # the common case
+            return
+        if encoded.columns:
+            self.columns.update(encoded.columns)
+            self._orders.clear()
+        for name, column in (encoded.columns or {}).items():
+            if isinstance(column, LeftOutColumn):
+                remedy = "streamfl.TimeEncoder makes features of it" if column.why == TIMES else "give it as numbers"
+                _warn(f"feature {name!r} {column.why} and is left out: {remedy}")
+        for name, cells in (encoded.unusable or {}).items():
+            self.unusable[name] = self.unusable.get(name, 0) + len(cells)
+            if self.unusable[name] == len(cells):
+                _warn(f"feature {name!r} {_wrong(self.columns[name], cells[0])}")
+
+    def _are_numbers(self, names: Iterable[str]) -> bool:
+        return all(isinstance(c := self.columns.get(n), NumberColumn) and not c.reading.unit for n in names)
+
+    def _of_array(self, X: Any) -> "ManyRows":
+        if X.ndim != 2:
+            raise ValueError(f"their shape is {X.shape}")
+        if X.dtype.kind in "cmM":
+            raise ValueError(f"they are {X.dtype}")
+        names = {str(j): j for j in range(X.shape[1])}
+        j = names.pop(str(self.without), None)
+        excluded = None if j is None else column(X[:, j])
+        if X.dtype.kind in "biuf" and self._are_numbers(names):
+            return ManyRows(tuple(names), np.array(X[:, [*names.values()]], np.float64, order="C"), excluded=excluded)
+        given = {name: _cells(X[:, j].tolist() if X.dtype.kind in "OUS" else X[:, j]) for name, j in names.items()}
+        return ManyRows.of(self._read(given, len(X)), excluded)
+
+    def _of_frame(self, frame: Any) -> "ManyRows":
+        named = _named([name for name in frame.columns if str(name) != self.without])
+        excluded = next((frame[name].to_list() for name in frame.columns if str(name) == self.without), None)
+        if named and self._are_numbers(named) and all(_holds_numbers(frame.schema[own]) for own in named.values()):
+            X = dataframe.to_numpy(frame.select([*named.values()]))
+            if X.dtype.kind in "biuf":
+                return ManyRows(tuple(named), np.array(X, np.float64, order="C"), excluded=excluded, frame=frame)
+        given = dict[str, Cells]()
+        for name, own in named.items():
+            texts = isinstance(self.columns.get(name), TextColumn) or not _holds_numbers(frame.schema[own])
+            given[name] = _cells(frame[own].to_list() if texts else frame[own].to_numpy())
+        return ManyRows.of(self._read(given, len(frame)), excluded, frame)
+
+    def _read(self, given: Mapping[str, Cells], n: int) -> Encoded:
+        """Return the rows of n records, from their cells by column."""
+        features, parts, begins = list[str](), [np.zeros((n, 0))], list[IntArray]()
+        columns, unusable = dict[str, Column](), dict[str, Sequence[object]]()
+        for name, cells in given.items():
+            known = self.columns.get(name)
+            found = _kind(name, cells) if known is None else known
+            if found is None:
+                continue
+            found = found.followed(cells)
+            values = np.empty((n, len(found.features)))
+            if odd := found.encode(cells, values):
+                unusable[name] = [cells[i] for i in odd]
+            if found is not known:
+                columns[name] = replace(found, late=frozenset()) if isinstance(found, TextColumn) else found
+            began = np.zeros(len(found.features), np.int64)
+            if found is not known:
+                old = 0 if known is None else len(known.features)
+                began[old:] = (~np.isnan(values[:, old:])).argmax(axis=0)
+            begins.append(began)
+            features += found.features
+            parts.append(values)
+        if len({*features}) < len(features):
+            twice = next(name for name in features if features.count(name) > 1)
+            raise ValueError(f"two features have the same name {twice!r}, one for a value of a text: rename a column")
+        order, since = [*range(len(features))], np.concatenate([np.zeros(0, np.int64), *begins])
+        if any(isinstance(self.columns.get(name) or columns.get(name), TextColumn) for name in given):
+            order.sort(key=features.__getitem__)
+        X, names = np.ascontiguousarray(np.hstack(parts)[:, order]), tuple(features[j] for j in order)
+        return Encoded(names, X, columns or None, unusable or None, since[order] if since.any() else None)
 
 
-@dataclass(frozen=True)
-class ManyRows:
-    """Many records at once, from a data frame or an array."""
+@dataclass(slots=True, eq=False)
+class ManyRows(Encoded):
+    """Many records at once, from a data frame or an array, whose columns are called "0", "1" and so on."""
 
-    # The columns' names and the values, shape (n, d); those of an array are called "0", "1" and so on.
-    features: tuple[str, ...]
-    X: FloatArray
     excluded: Sequence[Any] | None = None  # the values of the column that was left out, if there was one
     frame: Any = None  # the data frame; None for an array
+
+    @classmethod
+    def of(cls, rows: Encoded, excluded: Sequence[Any] | None, frame: Any = None) -> "ManyRows":
+        """Return rows with what they came from."""
+        return cls(rows.features, rows.X, rows.columns, rows.unusable, rows.begins, excluded, frame)
+
+    def stretches(self, part: slice) -> Iterator[tuple[tuple[str, ...], FloatArray, slice]]:
+        """Yield the records of a part, cut where a feature begins: one has no features that only later ones have."""
+        if self.begins is None:
+            yield self.features, self.X[part], part
+            return
+        inner = {int(at) for at in self.begins if part.start < at < part.stop}
+        for start, stop in pairwise(sorted({part.start, part.stop, *inner})):
+            has = np.flatnonzero(self.begins <= start)
+            yield tuple(self.features[j] for j in has), self.X[start:stop, has], slice(start, stop)
 
     def column_like(self, values: Any) -> Any:
         """Return one value per record: a series of the data frame's library, or an array."""
@@ -83,60 +211,60 @@ class ManyRows:
         return dataframe.to_native_frame(dict(zip(names, values.T, strict=True)), like=self.frame)
 
 
-def table(X: Any, without: str | None = None) -> ManyRows:
-    """Return the records of a data frame or an array, without one of its columns.
+def _kind(name: str, cells: Cells) -> Column | None:
+    """Return what a column holds, by its first value; None if it has none."""
+    if isinstance(cells, np.ndarray):
+        return None if np.isnan(cells).all() else NumberColumn(name)
+    first = next((cell for cell in cells if text(cell)), None)
+    if first is None or isinstance(first, int | float):
+        return None if first is None else NumberColumn(name)
+    found = infer(name, [first])
+    if not isinstance(found, TextColumn):
+        return found
+    try:
+        number(first)
+    except ValueError as error:
+        if "decimal mark" not in str(error):
+            return TextColumn(name, ())  # its values are those of the records
+    return NumberColumn(name)
 
-    Raises
-    ------
-    ValueError
-        It does not have two dimensions, holds a value that is not a number, or two columns have the same name.
 
-    >>> table(np.array([[1, 2]]), without="0")
-    ManyRows(features=('1',), X=array([[2.]]), excluded=[1], frame=None)
+def _cells(cells: Any) -> Cells:
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+        return cells.astype(np.float64)
+    return [_plain(cell) for cell in cells]
+
+
+def _plain(value: Any) -> object:
+    """Return a value as a cell of a file: None for a missing one, as pandas and NumPy write it.
+
+    >>> _plain(np.float32(0.5)), _plain(np.datetime64("NaT")), _plain(10**400) == 10**400
+    (0.5, 'NaT', True)
     """
-    if hasattr(X, "collect"):
-        raise ValueError(f"records are in a {type(X).__name__}, which holds no data yet: collect() it first")
+    if value is None or type(value) in {str, float, int, bool}:
+        return value
+    if isinstance(value, str | np.datetime64 | np.timedelta64):
+        return str.__str__(value) if isinstance(value, str) else str(value)
+    if isinstance(value, np.generic):
+        return value.item()
     try:
-        if isinstance(X, np.ndarray | Sequence):
-            return _of_array(np.asarray(X), without)
-        return _of_frame(dataframe.into_frame(X), without)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"records must be numbers, a row each: {error}; encode a column that is not numeric, or leave it out"
-        ) from error
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None if str(value).lower() in WORDS else value
 
 
-def _of_array(X: Any, without: str | None) -> ManyRows:
-    if X.ndim != 2:
-        raise ValueError(f"their shape is {X.shape}")
-    if X.dtype.kind in "cmM":
-        raise ValueError(f"they are {X.dtype}")
-    names = [str(j) for j in range(X.shape[1])]
-    kept = [j for j, name in enumerate(names) if name != without]
-    excluded = column(X[:, names.index(without)]) if without in names else None
-    own = tuple(names[j] for j in kept)
-    return ManyRows(own, _by_rows(X[:, kept], own), excluded)
+def _holds_numbers(kind: Any) -> bool:
+    return bool(kind.is_numeric() or str(kind) == "Boolean")
 
 
-def _by_rows(X: Any, names: Sequence[Any]) -> FloatArray:
-    """Return numbers as a new C-contiguous array, the layout of saved files, so that sums give the same bits."""
-    if X.dtype.kind in "OUS":
-        rows = [[_number(name, value) for name, value in zip(names, row, strict=True)] for row in X.tolist()]
-        return np.array(rows, np.float64).reshape(X.shape)
-    return np.array(X, np.float64, order="C")
+def _wrong(column: Column, cell: object) -> str:
+    if isinstance(column, TextColumn):
+        return f"has more than {MAX_VALUES} values: later ones, such as {quoted(cell)}, set none of its features"
+    return f"began with numbers: what is not one, such as {quoted(cell)}, counts as missing"
 
 
-def _of_frame(frame: Any, without: str | None) -> ManyRows:
-    kept = [name for name in frame.columns if str(name) != without]
-    times = [name for name in kept if frame.schema[name].is_temporal()]
-    if times:
-        raise ValueError(f"column {times[0]!r} holds times, of which streamfl.TimeEncoder makes numbers")
-    excluded = next((frame[name].to_list() for name in frame.columns if str(name) == without), None)
-    try:
-        X = _by_rows(dataframe.to_numpy(frame.select(kept)) if kept else np.zeros((len(frame), 0)), kept)
-    except (TypeError, ValueError):  # a column of texts, which may be numbers all the same
-        X = np.array([[_number(name, value) for value in frame[name].to_list()] for name in kept]).T.copy()
-    return ManyRows(tuple(_named(kept)), X, excluded, frame)
+def _warn(what: str) -> None:
+    warnings.warn(what, stacklevel=4)
 
 
 def _named(keys: Iterable[Any]) -> dict[str, Any]:
@@ -205,18 +333,6 @@ def whole_text(text: str, what: str) -> str:
         why = "which has half a surrogate pair: decode it with its real encoding"
         raise ValueError(f"{what} is {short(text)}, {why}") from None
     return text
-
-
-def _number(name: Any, value: Any) -> float:
-    """Return a value as a number, by the rules of files; NaN for None, `pandas.NA`, or a word such as "NA"."""
-    try:
-        return number(value) if value is None or isinstance(value, str) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        if str(value).lower() in WORDS:
-            return float("nan")
-        encoder = "streamfl.TimeEncoder" if isinstance(value, date) else "preprocessing.OneHotEncoder"
-        what = f"feature {name!r} is {short(value)}, which is not a number"
-        raise ValueError(f"{what}: encode it first, for instance with {encoder}") from None
 
 
 def short(value: Any) -> str:

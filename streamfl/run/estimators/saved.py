@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray, RealArray
 from streamfl.errors import PeerError, UsageError
+from streamfl.learning.error_quantiles import KEPT, LEVELS, ErrorQuantiles
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.online.native.mixture_state import MOST_COUNTED, MixtureState
 from streamfl.online.native.private.last_answer_state import LastAnswerState
@@ -20,10 +23,14 @@ from streamfl.protocol.messages import LocalDrift, Restarted
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
+from streamfl.records.columns import MAX_VALUES, Column, LeftOutColumn, NumberColumn, TextColumn
+from streamfl.records.values.cells import USUAL
 from streamfl.wire import codec, safe_file, state_bytes
 
 # The formats that are read: 3 is of 0.2.0, without a model of each client's own.
 OLDEST, FORMAT = 3, 4
+
+NONE: Mapping[str, int] = MappingProxyType({})
 
 WHAT = "a file that an estimator was saved to"
 
@@ -72,6 +79,29 @@ class SavedRecords:
         return Batch(span, self.positions.astype(np.int64), self.features, self.X, self.y, self.labels)
 
 
+@dataclass(frozen=True)
+class SavedErrors:
+    """A client's last errors, the oldest first, and the levels of their quantiles."""
+
+    errors: tuple[float, ...]
+    levels: tuple[float, ...]
+
+    @classmethod
+    def of(cls, quantiles: ErrorQuantiles) -> "SavedErrors":
+        """Return quantiles in the form in which they are saved."""
+        return cls(quantiles.errors, tuple(quantiles.levels))
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether quantiles can have been saved so."""
+        levels = len(self.levels) == len(LEVELS) and all(0.0 <= level <= 1.0 for level in self.levels)
+        return levels and len(self.errors) <= KEPT and all(map(isfinite, self.errors))
+
+    def restored(self) -> ErrorQuantiles:
+        """Return the quantiles."""
+        return ErrorQuantiles.restored(self.errors, self.levels)
+
+
 @dataclass(frozen=True, eq=False)
 class SavedClient:
     """The state of one client that the coordinator does not have.
@@ -95,6 +125,7 @@ class SavedClient:
     last: LastAnswerState | None = None
     rest: Rest = field(default_factory=Rest)
     own: OwnState | None = None
+    errors: SavedErrors | None = None
 
     def check(self, *, targets: bool) -> None:
         """Refuse values that no client can have saved: see `SavedEstimator.check`."""
@@ -110,6 +141,7 @@ class SavedClient:
         last = self.last
         known = last is None or (last.is_sound and last.mixture.is_sound)
         _must(known, f"the last answer of client {self.name!r} is not valid")
+        _must(self.errors is None or self.errors.is_sound, f"the errors of client {self.name!r} are not valid")
         _must(self.rest.is_sound, f"the sleep of client {self.name!r} is not valid")
 
 
@@ -183,11 +215,50 @@ class SavedFederation:
         return {*agreed, *(() if state.online is None else state.online.labels)}
 
 
+@dataclass(frozen=True)
+class SavedColumns:
+    """What the columns of an estimator's records hold."""
+
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # texts: their values
+    numbers: Mapping[str, str] = field(default_factory=dict)  # numbers: the unit that they may have, "" for none
+    left_out: Mapping[str, str] = field(default_factory=dict)  # those that are no features, and why
+    unusable: Mapping[str, int] = field(default_factory=dict)  # how many cells were not what their column holds
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Column], unusable: Mapping[str, int] = NONE) -> "SavedColumns":
+        """Return columns in the form in which they are saved.
+
+        >>> SavedColumns.of({"wind": TextColumn("wind", ("NW",)), "x": NumberColumn("x")}).categories
+        {'wind': ('NW',)}
+        """
+        return cls(
+            {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)},
+            {name: column.reading.unit for name, column in columns.items() if isinstance(column, NumberColumn)},
+            {name: column.why for name, column in columns.items() if isinstance(column, LeftOutColumn)},
+            dict(unusable),
+        )
+
+    def restored(self) -> dict[str, Column]:
+        """Return the columns."""
+        columns: dict[str, Column] = {name: TextColumn(name, values) for name, values in self.categories.items()}
+        columns |= {name: NumberColumn(name, replace(USUAL, unit=unit)) for name, unit in self.numbers.items()}
+        return columns | {name: LeftOutColumn(name, why) for name, why in self.left_out.items()}
+
+    def check(self) -> None:
+        """Refuse columns that no estimator can have saved: see `SavedEstimator.check`."""
+        names = [*self.categories, *self.numbers, *self.left_out]
+        _must(len(set(names)) == len(names), "a column holds two kinds of values")
+        for name, values in self.categories.items():
+            _must(len(set(values)) == len(values) <= MAX_VALUES, f"the values of column {name!r} are not valid")
+        _must(_counts(*self.unusable.values()) and {*self.unusable} <= {*names}, "counts of cells are not valid")
+
+
 @dataclass(frozen=True, eq=False)
 class SavedEstimator:
     """An estimator: its class, its parameters, the labels as given, and the federation.
 
-    `weighed` counts the fractional weights so far, which seeds their rounding.
+    `weighed` counts the fractional weights so far, which seeds their rounding. Without `columns` an earlier version
+    saved it, which knew numbers only.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -197,6 +268,7 @@ class SavedEstimator:
     labels: tuple[bool | int | float | str, ...]
     weighed: int
     federation: SavedFederation
+    columns: SavedColumns | None = None
     format: int = FORMAT
 
     def check(self, *, targets: bool) -> None:
@@ -209,6 +281,8 @@ class SavedEstimator:
         """
         _must(_counts(self.weighed), f"weighed is {self.weighed}")
         self.federation.check(targets=targets)
+        if self.columns is not None:
+            self.columns.check()
         names = [str(label) for label in self.labels]
         _must(len(set(names)) == len(names), "two labels have the same name")
         _must(set(self.federation.labels) <= set(names), "the federation has labels that the estimator lacks")

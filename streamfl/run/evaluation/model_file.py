@@ -1,4 +1,4 @@
-"""What the model file and clients' own files are worth: their predictions of the last rounds, beside those served."""
+"""How well the model file and clients' own files predict the last rounds, next to the predictions served."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Predicted
+from streamfl.protocol.delayed import NO_LABEL
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.evaluation.errors import Errors
@@ -83,6 +84,4 @@ class FileErrors:
         if not predicted.labels:
             return predictions[:, 0]
         places = {label: float(code) for code, label in enumerate(predicted.labels)}
-        codes = np.array([places.get(label, -1.0) for label in file.labels])
-        decided: FloatArray = codes[predictions.argmax(axis=1)]
-        return decided
+        return np.array([places.get(str(label), NO_LABEL) for label in file.decided(predictions)])

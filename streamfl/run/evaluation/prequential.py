@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from streamfl.learning.error_quantiles import ErrorQuantiles
 from streamfl.protocol.decisions import PostUpdate, Predicted
 from streamfl.run.evaluation.by_class import ByClass, ClassCounts
 from streamfl.run.evaluation.by_client import ByClient, ClientErrors, Measure
 from streamfl.run.evaluation.errors import Errors
-from streamfl.run.evaluation.result import Figures, Kappa
+from streamfl.run.evaluation.result import Figures, Interval, Kappa
 
 
 @dataclass
@@ -29,6 +30,11 @@ class Prequential:
     no_change: Errors = field(default_factory=Errors)
     clients: ClientErrors = field(default_factory=ClientErrors)  # the errors by client
     classes: ClassCounts = field(default_factory=ClassCounts)  # classification: the predictions by label
+    # Regression: the quantiles of each client's errors so far, and the targets and widths of their intervals.
+    quantiles: dict[str, ErrorQuantiles] = field(default_factory=dict)
+    _asked: int = 0
+    _within: int = 0
+    _width: float = 0.0
 
     def add(self, measured: Predicted | PostUpdate) -> None:
         """Add the measurements of one client's round."""
@@ -43,6 +49,23 @@ class Prequential:
         self.clients.add(measured.client, served, no_change)
         if measured.labels:
             self.classes.add(measured.truth, measured.served, measured.labels)
+        else:
+            self._add_intervals(measured)
+
+    def _add_intervals(self, measured: Predicted) -> None:
+        """Predict an interval for each record by the errors before it."""
+        own = self.quantiles.setdefault(measured.client, ErrorQuantiles())
+        for truth, served in zip(measured.truth.tolist(), measured.served.tolist(), strict=True):
+            if (found := own.of(served)) is not None:
+                self._asked += 1
+                self._within += found[0] <= truth <= found[-1]
+                self._width += found[-1] - found[0]
+            own.learn(truth - served)
+
+    def interval(self) -> Interval | None:
+        """Return how good the intervals of predicted targets were; None if there were none."""
+        n = self._asked
+        return Interval(records=n, coverage=self._within / n, width=self._width / n) if n else None
 
     def accuracy(self) -> Figures:
         """Return the four accuracies."""

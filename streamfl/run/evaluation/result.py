@@ -96,10 +96,10 @@ class Privacy(ResultPart):
 class DatedFinding(ResultPart):
     """What all findings have: a restart, a local drift, moved inputs, a notice. Every view of one reads this form.
 
-    `time` is the time of the last record of `round`, `since_time` that with which the change began: ISO 8601 in UTC,
-    if the source has times. `rows` are the first and the last record instead, as rows of a file without times of
-    which the clients have different numbers of records. `positions`, `known_since`, `moved`: see `Finding` in
-    `streamfl.protocol.messages`.
+    If the source has times, `time` is that of the last record of `round`, and `since_time` the time at which the
+    change began, both as ISO 8601 in UTC. In a file without times whose clients have different numbers of records,
+    `rows` has the rows of the first and the last record instead. For `positions`, `known_since` and `moved` see
+    `Finding` in `streamfl.protocol.messages`.
 
     >>> drift = messages.LocalDrift(round=65, epoch=1, clients=("c3",), since=64, state="latched", statistic=23.4,
     ...                             threshold=9.2, times=(1700000000000, 1700000060000))
@@ -178,15 +178,28 @@ class DatedNotice(DatedFinding):
     cause: str
 
 
+class Interval(ResultPart):
+    """The intervals that shall hold four fifths of the targets, made of each client's past errors.
+
+    `coverage` is the share of `records` whose target lay within, `width` how wide the intervals were on average. A
+    client's first ten records have none.
+    """
+
+    records: int
+    coverage: float
+    width: float
+
+
 class Result(ResultPart):
     """The whole run. Classification has `accuracy` and `kappa`, regression `mae` and `rmse`.
 
     `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that
     were left out automatically: times, free text. `serving` is the share of each online model in the
     predictions; empty without such models. `infinite` counts infinite values; `missing` counts missing ones by
-    column, if there are any. `r2` is the share of the targets' variance that the predictions explain. `by_client` and
-    `by_class` are None if predictions were not measured. `changes` has a line for each restart, and for each local
-    drift as it was found. `comparison` is None unless it was asked for.
+    column, if there are any. `r2` is the share of the targets' variance that the predictions explain. `interval` is
+    None in classification, and if labels come late. `by_client` and `by_class` are None if predictions were not
+    measured. `changes` has a line for each restart, and for each local drift as it was found. `comparison` is None
+    unless it was asked for.
 
     `answered` counts the pending records that were predicted: a client's last ones, fewer than may be sent. They are
     in all figures. `ahead` is how many later records a model had learnt when it predicted a record, at most: 0 if no
@@ -227,6 +240,7 @@ class Result(ResultPart):
     mae: Figures | None = None
     rmse: Figures | None = None
     r2: float | None = None
+    interval: Interval | None = None
     kappa: Kappa | None = None
     loss: Loss
     by_client: ByClient | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import eq
 from pathlib import Path
-from typing import NamedTuple, Protocol, TextIO, TypeVar
+from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,11 +23,14 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.columns import NumberColumn, decimals
 from streamfl.records.files.readers import STDIN, blocks
+from streamfl.records.past_features import PastOfClients
 from streamfl.records.request import Request
 from streamfl.records.unusable_cells import UnusableCells
-from streamfl.records.values.cells import CellRules, Cells, listed, numbers, words
+from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, numbers, words
+from streamfl.records.values.dates import Order
 from streamfl.records.values.missing import Missing as MissingValues
 from streamfl.records.values.numerals import Decimal
+from streamfl.records.values.times import Notation
 from streamfl.run.evaluation.errors import Errors
 from streamfl.run.model_file import Missing, ServedModel, Unknown
 from streamfl.run.report.terminal import print_line, standard_output
@@ -56,6 +59,23 @@ class PredictRequest:
     unknown: Unknown = "raise"
     # The client of all records; None: the file says whose each record is, as in `ServedModel.predict`.
     client: str | None = None
+    # How times are written; None: as in training.
+    timezone: str | None = None
+    date_order: Order | None = None
+
+    def notation(self, model: ServedModel) -> Notation | None:
+        """Return how the times are written that become features of a model; None: as in training.
+
+        Raises
+        ------
+        UsageError
+            Something was said of them, and the model takes no times.
+        """
+        given = {"zone": self.timezone, "order": self.date_order}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if changes and model.time_features is None:
+            raise UsageError("the model takes no times; leave --timezone and --date-order out")
+        return replace(model.time_features.notation, **changes) if changes and model.time_features else None
 
     @property
     def outputs(self) -> dict[str, str]:
@@ -144,12 +164,13 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
         raise UsageError(
             f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
         )
+    notation = asked.notation(model)
     asked = replace(asked, request=replace(asked.request, wanted=frozenset(model.encoding.times)))
     with blocks(asked.request) as opened, _written(asked, model) as to:
-        run = _Run(asked, model, opened, console)
-        for records, decided, predictions, truth in run.predictions():
+        run = _Run(asked, model, opened, console, notation)
+        for records, decided, probabilities, truth in run.predictions():
             for writer in to:
-                writer.write(records, decided, predictions, truth)
+                writer.write(records, decided, probabilities, truth)
     run.tell(stopwatch() - began)
 
 
@@ -183,11 +204,13 @@ class _Run:
     model: ServedModel
     opened: Blocks
     console: Console
+    notation: Notation | None  # how times are written; None: as in training
     score: PredictionQuality = field(init=False)
     predicted: int = 0
     rejected: int = 0
     first: list[Rejection] = field(default_factory=list)
     _columns: set[str] = field(default_factory=set)
+    _past: PastOfClients | None = None
     _warned: bool = False
     _unusable: UnusableCells = field(init=False)
     _decimals: dict[str, Decimal | None] = field(default_factory=dict)
@@ -197,7 +220,7 @@ class _Run:
         self._unusable = UnusableCells(self.opened.unit)
 
     def predictions(self) -> Iterator[tuple[IntArray, Sequence[object], FloatArray, list[object]]]:
-        """Yield the numbers of records in the file, what is predicted, the predictions, and truths if there are any.
+        """Yield the numbers of records in the file, predictions, their probabilities, and truths if there are any.
 
         Compiled loops let other threads run, so that each core predicts a block while the next one is read.
         """
@@ -206,7 +229,8 @@ class _Run:
                 decided = self.model.decided(predictions)
                 self.score.add(part.truth, decided)
                 self.predicted += len(part.records)
-                yield part.records, decided, predictions, part.truth
+                told = predictions[np.arange(len(predictions)), self.model.codes_decided(predictions)]
+                yield part.records, decided, told, part.truth
         if not self.predicted:
             raise self._nothing()
 
@@ -223,11 +247,14 @@ class _Run:
             self._reject(block, unusable | odd)
             good = np.array([i for i in range(len(block.places)) if i not in unusable], np.intp)
             whole = len(good) == len(block.places)
+            X = X if whole else X[good]
+            if self._past is not None:
+                features, X = self._past.extended(self._clients(columns, good), features, X)
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
-            by_branch = self.model.rows_by_branch(columns, len(X), self.asked.client)
+            by_branch = self.model.rows_by_branch(columns, len(block.places), self.asked.client)
             if not whole:
                 by_branch = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in by_branch.items()}
-            yield _Part(block.places[good], truth, features, X if whole else X[good], by_branch)
+            yield _Part(block.places[good], truth, features, X, by_branch)
 
     def _encoded(
         self, block: RowBlock, columns: Mapping[str, Cells]
@@ -237,7 +264,7 @@ class _Run:
         if new := {name: cells for name, cells in columns.items() if name not in self._decimals}:
             self._decimals |= decimals(new, request.usual_decimal)
         reading = self._reading()
-        features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals)
+        features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals, self.notation)
         for name, wrong in odd.items():
             self._unusable.add(NumberColumn(name), columns[name], wrong, block.lines)
         if request.on_bad_record != "stop":
@@ -250,11 +277,37 @@ class _Run:
         changes = request.missing_values or self.model.missing_values
         return CellRules(MissingValues.of(changes), request.decimal)
 
+    def _clients(self, columns: Mapping[str, Cells], rows: IntArray) -> list[str]:
+        """Return whose records are, for what is made of those before: of one client, if nothing says."""
+        column = self.model.client_column
+        if self.asked.client is not None or column not in columns:
+            return [""] * len(rows)
+        names = words(columns[column], NAMES)
+        return [names[i].removeprefix(f"{column}=") for i in rows.tolist()]
+
+    def _begin_past(self, columns: Mapping[str, Cells]) -> None:
+        """Begin to make the features of records before, unless the file has them."""
+        past, encoding = self.model.past, self.model.encoding
+        if past is None or {*columns} & {*past.names(encoding.features)}:
+            return
+        self._past = PastOfClients(past)
+        column = self.model.client_column
+        if column and column not in columns and self.asked.client is None:
+            what = f"there is no column {column!r}, which would name their clients"
+            self._say(f"{what}: all records count as those of one client, one after another", "yellow")
+
+    def _with_past(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return columns with those features of the model that are made of records before."""
+        made = () if self._past is None else {*self._past.past.names(columns)}
+        return (*columns, *(name for name in self.model.encoding.features if name in made))
+
     def _check_names(self, columns: Mapping[str, Cells]) -> None:
         """Check all names of the first block, and those that are new in later ones."""
+        if not self._columns:
+            self._begin_past(columns)
         new = [name for name in columns if name not in self._columns]
         if not self._columns:
-            lacking = self.model.check_names(tuple(new), self.asked.missing, self.asked.unknown, flags=True)
+            lacking = self.model.check_names(self._with_past(new), self.asked.missing, self.asked.unknown, flags=True)
             if lacking:
                 self._say(f"{lacking}; add --missing-columns mean if this is intended", "yellow")
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
@@ -334,7 +387,7 @@ def _worth(made: Provenance) -> str:
 
 class _PredictionWriter(Protocol):
     def write(
-        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+        self, records: IntArray, decided: Sequence[object], probabilities: FloatArray, truth: Sequence[object]
     ) -> None:
         """Write the predictions of some records."""
 
@@ -352,7 +405,7 @@ class _Csv:
         self._csv = csv.writer(self.to, lineterminator="\n")
 
     def write(
-        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+        self, records: IntArray, decided: Sequence[object], probabilities: FloatArray, truth: Sequence[object]
     ) -> None:
         """Write the predictions of some records."""
         if not self._begun:  # an error before the first prediction leaves no half of a table
@@ -360,7 +413,7 @@ class _Csv:
             self._csv.writerow(["record", *chain(*names)])
             self._begun = True
         label = [truth] if self.labelled else []
-        probability = [_probabilities(predictions)] if self.is_classification else []
+        probability = [_rounded(probabilities)] if self.is_classification else []
         self._csv.writerows(zip(records.tolist(), *label, decided, *probability, strict=True))
 
 
@@ -373,23 +426,23 @@ class _JsonLines:
     is_classification: bool
 
     def write(
-        self, records: IntArray, decided: Sequence[object], predictions: FloatArray, truth: Sequence[object]
+        self, records: IntArray, decided: Sequence[object], probabilities: FloatArray, truth: Sequence[object]
     ) -> None:
         """Write the predictions of some records."""
         columns: dict[str, Sequence[object]] = {"record": records.tolist()}
         columns |= {"label": truth} if self.labelled else {}
         columns |= {"predicted": decided}
-        columns |= {"probability": _probabilities(predictions)} if self.is_classification else {}
+        columns |= {"probability": _rounded(probabilities)} if self.is_classification else {}
         lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         self.to.writelines(
             f"{line}\n" for line in msgspec.json.Encoder().encode_lines(lines).decode().split("\n")[:-1]
         )
 
 
-def _probabilities(predictions: FloatArray) -> list[float]:
-    """Return the probability of the likeliest label, in six decimals."""
-    likeliest: list[float] = predictions.max(axis=1, initial=0.0).round(6).tolist()
-    return likeliest
+def _rounded(probabilities: FloatArray) -> list[float]:
+    """Return probabilities in six decimals."""
+    rounded: list[float] = probabilities.round(6).tolist()
+    return rounded
 
 
 @contextmanager

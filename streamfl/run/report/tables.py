@@ -168,6 +168,8 @@ def headline(result: Result) -> list[tuple[str, str, str]]:
     if (figures := result.rmse) is not None:
         rows.append(("RMSE", quantity(figures.prequential), f"NoChange {quantity(figures.no_change)}"))
         rows.append(("R²", share(result.r2), "1: perfect, 0: as good as the mean"))
+    if (found := result.interval) is not None:
+        rows.append(("80% intervals", share(found.coverage), f"of targets within; {quantity(found.width)} wide"))
     if result.kappa is not None:
         rows.append(("Kappa, Cohen", share(result.kappa.cohen), "0: as good as the mix of labels"))
         rows.append(("Kappa, temporal", share(result.kappa.temporal), "0: as good as NoChange"))

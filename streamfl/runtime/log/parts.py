@@ -130,7 +130,7 @@ class PartAssembly:
     """
 
     most_bytes: int  # the largest value that is accepted
-    # The fewest bytes of a part, except the last: so a value has at most `most_bytes / least + 1` parts.
+    # Minimum number of bytes of a part, except the last: so a value has at most `most_bytes / least + 1` parts.
     least: int = 1
     budget: int = BUDGET  # the most bytes of all unfinished values of known names
     # The most bytes of all unfinished values of unknown names, which so take no room from the known ones.

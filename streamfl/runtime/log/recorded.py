@@ -54,7 +54,7 @@ class Recorded:
             del self._by_position[position]
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the features of a batch in runs of records that were answered, and of such that were not."""
+        """Yield the features of a batch in runs: of records that were answered, or of records that were not."""
         known = np.array([position in self._by_position for position in batch.positions.tolist()], np.bool_)
         starts = [0, *(np.flatnonzero(known[1:] != known[:-1]) + 1).tolist()]
         begins = [batch.span.start, *batch.positions[starts[1:]].tolist()]

@@ -44,9 +44,7 @@ def completed(
         signer = "" if verifier is None else signer_of(verifier, PLACE, headers, value)
         whole = assembly.add(assembled(client, signer), headers, value or b"")
     except PeerError as error:
-        return Unusable(
-            client, bounded(str(error))
-        )  # of no signer: anybody may send a stamp again beside other bytes
+        return Unusable(client, bounded(str(error)))  # of no signer: anybody may send a stamp again with other bytes
     return None if whole is None else understood(whole, client, signer)
 
 

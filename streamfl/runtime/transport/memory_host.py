@@ -65,6 +65,8 @@ class MemoryHost:
     ----------
     records
         How messages hold records: one a message.
+    keep
+        How many messages are kept that no client needs any more, because those after them are read with them.
 
     Attributes
     ----------
@@ -72,11 +74,12 @@ class MemoryHost:
         The last records that cannot be used: the client, the offset, and the reason.
     """
 
-    def __init__(self, transport: MemoryTransport, records: RecordFormat) -> None:
+    def __init__(self, transport: MemoryTransport, records: RecordFormat, keep: int = 0) -> None:
         self.counts = ReadingCounts()
         self.rejected: deque[tuple[str, int, str]] = deque(maxlen=MOST_REJECTED)
         self._transport = transport
         self._records = records
+        self._keep = keep
         self._intake = LogIntake(Placement(("*",)), records, self.counts)
         self._partitions: dict[str, _Partition] = {}
 
@@ -138,7 +141,8 @@ class MemoryHost:
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
         """Forget the messages that no client needs any more."""
         for client, partition in self._partitions.items():
-            partition.forget(partition.reader.settled({client: progress[client]} if client in progress else {}))
+            settled = partition.reader.settled({client: progress[client]} if client in progress else {})
+            partition.forget(settled - self._keep)
 
     def forget(self, client: str) -> None:
         """Forget all messages of a client that has failed, and read none of them."""

@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka_stream import told
 
+from streamfl.records.past_features import PastFeatures
+from streamfl.records.past_of_tables import with_past
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.evaluation.result import Result
@@ -48,7 +50,7 @@ class SmallStream:
         Rounds of `SIZE` records that each of them has.
     encode
         How a record becomes a message.
-    profile, learning, privacy
+    profile, learning, privacy, past
         Of the replay that it is compared with.
     """
 
@@ -59,6 +61,7 @@ class SmallStream:
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     learning: LearningSettings = LearningSettings(features="rounds")
     privacy: PrivacySettings = PrivacySettings()
+    past: PastFeatures | None = None
     prefix: str = field(default_factory=lambda: f"small-{uuid.uuid4().hex[:8]}")
     places: dict[str, Place] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
@@ -93,7 +96,11 @@ class SmallStream:
     def expected(self) -> Result:
         """Return what the replay of the same records gives."""
         settings = ReplaySettings(round_size=SIZE, profile=self.profile, learning=self.learning, privacy=self.privacy)
-        return Replay(self.table, self.logs, settings).run().result
+        table = self.table
+        if self.past is not None:
+            owners = np.array(self.names)[np.arange(len(table)) % len(self.names)]
+            table = with_past(replace(table, columns={"client": owners}), self.past, "client")
+        return Replay(table, self.logs, settings).run().result
 
     @property
     def restarts(self) -> list[tuple[int, int, str, float, str]]:

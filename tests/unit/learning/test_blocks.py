@@ -82,10 +82,10 @@ def test_an_alarm_ends_a_block_before_its_time() -> None:
 def test_the_losses_of_a_block_are_forgotten_with_it() -> None:
     paper = state(1)
     assert paper.block is not None
-    assert len(paper.block.played) == len(paper.block.optimistic) == 2
+    assert len(paper.block.served) == len(paper.block.optimistic) == 2
     paper.advance(2)
     paper.open(3, SCRATCH, 1.0)
-    assert paper.block.played == paper.block.optimistic == []
+    assert paper.block.served == paper.block.optimistic == []
     assert paper.block.sampled == ()
 
 

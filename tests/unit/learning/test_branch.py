@@ -195,15 +195,15 @@ def test_a_branch_remembers_its_own_clients_records() -> None:
 
 def test_the_model_that_played_is_kept_as_it_was_before_its_step() -> None:
     tested = branch()
-    assert tested.played is None
+    assert tested.served is None
     for t, before in ((11, 0.0), (12, 11.0)):
         round_ = observed({"c0": {"step 16": 0.5, "branch-8/step 16": 0.4}}, t)
         tested.close(round_, "step 16")
         tested.step(round_, W)
-        assert tested.played is not None
-        assert tested.played.tolist() == [[before]]
+        assert tested.served is not None
+        assert tested.served.tolist() == [[before]]
     tested.transform(lambda model: model + 0.5)
-    assert tested.played.tolist() == [[11.5]]
+    assert tested.served.tolist() == [[11.5]]
 
 
 def test_a_branch_is_silent_after_ten_rounds_without_records() -> None:

@@ -36,26 +36,26 @@ def test_ratios_are_those_of_the_tests_that_act() -> None:
     for replay in replays(generator(0, "losses").random(16), 4, 30):
         ratios = replay.ratios(TESTS)
         for t in range(1, 17):
-            played, optimistic = list(replay.played[:t]), list(replay.optimistic[:t])
+            served, optimistic = list(replay.served[:t]), list(replay.optimistic[:t])
             ending = [p for p in replay.schedule if p.end == t]
-            found = [TESTS.test1(p, block_start=1, played=played, optimistic=optimistic) for p in ending]
+            found = [TESTS.test1(p, block_start=1, served=served, optimistic=optimistic) for p in ending]
             assert any(found) == (ratios[0, t - 1] >= 1.0)
-            test2 = TESTS.test2(block_start=1, played=played, optimistic=optimistic)
+            test2 = TESTS.test2(block_start=1, served=served, optimistic=optimistic)
             assert (test2 is not None) == (ratios[1, t - 1] >= 1.0)
 
 
 def test_a_replay_is_drawn_with_replacement_under_its_own_schedule() -> None:
     drawn = replays(np.arange(16.0), 4, 50)
-    assert {len(replay.played) for replay in drawn} == {16}
-    assert {x for replay in drawn for x in replay.played} == set(range(16))
-    assert len({float(replay.played.sum()) for replay in drawn}) > 25
+    assert {len(replay.served) for replay in drawn} == {16}
+    assert {x for replay in drawn for x in replay.served} == set(range(16))
+    assert len({float(replay.served.sum()) for replay in drawn}) > 25
     assert len({replay.schedule for replay in drawn}) > 25
 
 
 def test_the_optimistic_losses_of_a_replay_are_its_means_so_far() -> None:
     (replay,) = replays(np.array([0.2, 0.6]), 2, 1)
-    assert set(replay.played) == {0.2, 0.6}
-    assert replay.optimistic.tolist() == pytest.approx([replay.played[: n + 1].mean() for n in range(4)])
+    assert set(replay.served) == {0.2, 0.6}
+    assert replay.optimistic.tolist() == pytest.approx([replay.served[: n + 1].mean() for n in range(4)])
 
 
 def test_each_factor_is_the_quantile_of_its_own_test() -> None:

@@ -92,8 +92,9 @@ def test_nothing_is_found_where_inputs_do_what_they_always_did(kind):
 @pytest.mark.parametrize("kind", ["independent", "autocorrelated", "heavy tails", "day and night", "season"])
 @pytest.mark.parametrize("clients", [1, 4, 30])
 def test_at_most_one_finding_in_a_thousand_rounds_is_false(kind, clients):
-    rounds = [{t for t, *_ in found(kind, 1000, clients, seed=seed)} for seed in range(1, 4)]
-    assert sum(map(len, rounds)) <= 3
+    seeds = range(1, 7)  # after one false finding there may be a second: a few seeds say little about the rate
+    rounds = [{t for t, *_ in found(kind, 1000, clients, seed=seed)} for seed in seeds]
+    assert sum(map(len, rounds)) <= len(seeds)
 
 
 def test_a_sensor_that_moves_everywhere_is_found_within_two_rounds_and_told_once():

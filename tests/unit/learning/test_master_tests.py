@@ -28,8 +28,8 @@ def test_thresholds_by_hand() -> None:
 @pytest.mark.parametrize(("best", "fires"), [(0.69, False), (0.71, True)])
 def test_test_1_compares_the_best_optimistic_loss_with_the_mean_over_the_span(best: float, fires: bool) -> None:
     # The block begins with round 5, the instance of order 2 has rounds 7 to 10: mean 0.25, threshold 0.45.
-    played = [0.9, 0.9, 0.1, 0.2, 0.3, 0.4]
-    alarm = TESTS.test1(instance(2, 7), block_start=5, played=played, optimistic=[0.1, best, 0.2, 0.2, 0.2, 0.2])
+    served = [0.9, 0.9, 0.1, 0.2, 0.3, 0.4]
+    alarm = TESTS.test1(instance(2, 7), block_start=5, served=served, optimistic=[0.1, best, 0.2, 0.2, 0.2, 0.2])
     assert (alarm is not None) == fires
     if alarm:
         assert (alarm.cause, alarm.since) == ("test1", 7)
@@ -41,14 +41,14 @@ def test_test_1_of_order_1_in_a_later_block(last: float, fires: bool) -> None:
     # Threshold 0.9 / sqrt(2) = 0.6364. Rounds 9 and 10: U = 0.95; the mean must be at most 0.3136:
     # (0.34 + 0.29) / 2 = 0.315 is too much, and (0.3 + 0.31) / 2 = 0.305 is not.
     first = 0.34 if not fires else 0.3
-    alarm = TESTS.test1(instance(1, 9), block_start=9, played=[first, last], optimistic=[0.95, 0.0])
+    alarm = TESTS.test1(instance(1, 9), block_start=9, served=[first, last], optimistic=[0.95, 0.0])
     assert (alarm is not None) == fires
 
 
 @pytest.mark.parametrize(("last", "fires"), [(0.49, False), (0.51, True)])
 def test_test_2_compares_played_with_optimistic_over_the_block(last: float, fires: bool) -> None:
-    # Four rounds, threshold 0.15: played - optimistic is 0.1, 0, 0, and 0.49 or 0.51: mean 0.1475 or 0.1525.
-    alarm = TESTS.test2(block_start=5, played=[0.3, 0.2, 0.2, 0.6], optimistic=[0.2, 0.2, 0.2, 0.6 - last])
+    # Four rounds, threshold 0.15: served - optimistic is 0.1, 0, 0, and 0.49 or 0.51: mean 0.1475 or 0.1525.
+    alarm = TESTS.test2(block_start=5, served=[0.3, 0.2, 0.2, 0.6], optimistic=[0.2, 0.2, 0.2, 0.6 - last])
     assert (alarm is not None) == fires
     if alarm:
         assert (alarm.cause, alarm.since) == ("test2", 5)
@@ -57,8 +57,8 @@ def test_test_2_compares_played_with_optimistic_over_the_block(last: float, fire
 
 def test_a_statistic_that_equals_its_threshold_fires() -> None:
     zero = PaperTests(8, rho_scale=0.0)
-    assert zero.test1(instance(0, 1), block_start=1, played=[0.5], optimistic=[0.5])
-    assert zero.test2(block_start=1, played=[0.5], optimistic=[0.5])
+    assert zero.test1(instance(0, 1), block_start=1, served=[0.5], optimistic=[0.5])
+    assert zero.test2(block_start=1, served=[0.5], optimistic=[0.5])
 
 
 def test_the_optimistic_radius_by_hand() -> None:
@@ -96,7 +96,7 @@ def test_optimistic_losses_by_history_as_they_are_computed_in_a_block() -> None:
 
 
 def test_a_second_instance_has_a_history_of_its_own() -> None:
-    # Round 2 is the first of an order 0, so nothing is past; in round 3 order 2 has played once before,
+    # Round 2 is the first of an order 0, so nothing is past; in round 3 order 2 has served once before,
     # which gives the mean of 0.3 and 0.7.
     paper = in_block(SMALL, 2, [instance(2, 1), instance(0, 2)])
     play(paper, 1, 0.5)
@@ -129,7 +129,7 @@ def test_an_optimistic_loss_is_never_below_0_so_the_paper_s_constants_cannot_fir
 
 def test_test_1_fires_in_the_round_computed_by_hand_and_for_a_paused_instance() -> None:
     # Losses 0.8, 0.8, 0.1, 0.1 with equal optimistic ones, so U = 0.8. In round 3 order 0 ends: 0.7 < 0.9. In round 4
-    # end order 0 (0.7 < 0.9), order 2 (mean 0.45: 0.35 < 0.45) and order 1, which never played: 0.7 >= 0.636.
+    # end order 0 (0.7 < 0.9), order 2 (mean 0.45: 0.35 < 0.45) and order 1, which never served: 0.7 >= 0.636.
     schedule = [instance(2, 1), instance(1, 3), instance(0, 3), instance(0, 4)]
     paper = in_block(SMALL, 2, schedule)
     alarms = [play(paper, t, loss)[1] for t, loss in enumerate([0.8, 0.8, 0.1, 0.1], start=1)]
@@ -156,7 +156,7 @@ def test_the_block_that_ends_is_tested_over_all_its_rounds() -> None:
 
 
 def test_test_2_fires_in_the_round_computed_by_hand() -> None:
-    # Rounds 1 to 4: 0.2 played, 0.2 optimistic. Then 0.5 played by a model that has 0 on old rounds:
+    # Rounds 1 to 4: 0.2 served, 0.2 optimistic. Then 0.5 served by a model that has 0 on old rounds:
     # round 5: Ft = 0.5 / 5 = 0.1,    sum 0.4,   0.4 / 5 = 0.08 < 0.3 / sqrt(5) = 0.134;
     # round 6: Ft = 0.5 / 6 = 0.0833, sum 0.8167, / 6 = 0.136 >= 0.3 / sqrt(6) = 0.122.
     paper = in_block(SMALL, 3, [instance(3, 1)])

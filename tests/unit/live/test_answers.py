@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.live.answers import Predictor
 from streamfl.machines.client.follower import Follower
-from streamfl.protocol.messages import BranchGroup, ModelPublished, RegistryPublished, RoundOpened, Slot
+from streamfl.protocol.messages import BranchGroup, DecisionRule, ModelPublished, RegistryPublished, RoundOpened, Slot
 from streamfl.protocol.registry import Registry
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.run.settings import LearningSettings
@@ -53,6 +53,20 @@ def test_an_answer_with_too_many_probabilities_has_none():
     assert "probabilities" not in told
     few = labels[:900]
     assert len(answered(few, None)[1]["probabilities"]) == 900
+
+
+def test_the_rule_of_the_round_says_which_label_answers_and_changes_no_probability():
+    follower = follower_of(("no", "yes"))
+    (likeliest, before) = answered_by(follower)
+    assert follower.take(replace(follower.opened, decision=DecisionRule(weights={"yes": 1.5}))) == []
+    assert (likeliest, *answered_by(follower)) == ("no", "yes", before)
+
+
+def answered_by(follower):
+    records = JsonRecords(FieldMap(task="unlabelled")).decode([4], [b"{}"])
+    (answer,) = Predictor(follower, stride=1).to(UnlabelledRecords("t", 0, records, {}))
+    told = msgspec.json.decode(answer.value)
+    return told["prediction"], told["probabilities"]
 
 
 def test_an_answer_to_a_packed_record_names_message_and_row():

@@ -472,7 +472,7 @@ class TestTwoTopics:
             ({"part": "Q"}, (), True, "no field has the same ids in records and in qa; a record has part, x and a"),
             ({}, (), True, "it is not clear which field is the label; labels have by, quality; name it with --label"),
             ({}, ("--label", "mode"), True, 'no field of labels is named "mode"'),
-            ({}, ("--label", "quality"), False, "messages have no keys, so these are no clients; name the field"),
+            ({}, ("--label", "quality"), False, "messages have no keys, so keys do not name clients; name the field"),
         ],
     )
     def test_what_does_not_fit_is_refused_with_what_is_there(self, label, words, keys, why, of_topics):

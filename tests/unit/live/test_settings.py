@@ -15,10 +15,12 @@ from streamfl.cli import live as commands
 from streamfl.errors import UsageError
 from streamfl.learning.algorithms import FedOMD
 from streamfl.learning.algorithms.mirror_maps import PNorm
+from streamfl.learning.objectives import Cost
 from streamfl.learning.profiles.paper.profile import Paper
 from streamfl.live.settings import installed
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.installed import GROUP
+from streamfl.live.settings.kept_settings import is_fixed
 from streamfl.live.settings.settings import FederationSettings, Telemetry, address, flag, load, merge
 from streamfl.machines.client.budget import Budget
 from streamfl.records.formats import Packed
@@ -102,6 +104,14 @@ class TestSources:
         monkeypatch.setenv("ROUNDS__SIZE", "2")
         monkeypatch.setenv("STREAMFL_TEST_BOOTSTRAP", "b:9092")
         assert loaded().rounds.size == 100
+
+
+def test_the_coordinator_alone_needs_the_objective_and_may_be_given_another_one(loaded):
+    settings = loaded(LEAST + "[learning]\nobjective = 'cost'\ncosts = { failure = 20 }")
+    assert settings.coordinator_machine.objective == Cost({"failure": 20.0})
+    assert not is_fixed("learning.objective")
+    with pytest.raises(UsageError, match="objective balanced: it needs models that learn record by record"):
+        loaded(LEAST + "[learning]\nobjective = 'balanced'\n[profile]\nprofile = 'paper'")
 
 
 def test_a_budget_of_bytes_is_that_of_updates_as_they_are_encoded(loaded):

@@ -83,6 +83,10 @@ class TestLine:
         assert text.endswith("600 records of 12 clients  3 rejected  1 messages refused")
         assert "rejected" not in line(closed())[0]
 
+    def test_one_record_of_one_client_is_in_the_singular(self):
+        one = closed(records=1)
+        assert line(replace(one, accepted=one.accepted[:1]))[0].endswith("1 record of 1 client")
+
     def test_an_entry_that_lies_ends_nothing(self):
         text, _ = line(closed(losses={}, served=Served(records=1, correct=10**400)))
         assert text == "round    7  epoch 2  loss nan  600 records of 12 clients"

@@ -378,7 +378,7 @@ def test_the_same_events_give_the_same_bytes():
 
 
 def test_an_external_model_of_the_other_task_is_refused():
-    with pytest.raises(UsageError, match="LinearRegression is for regression, and this is classification"):
+    with pytest.raises(UsageError, match="LinearRegression is for regression, but the task is classification"):
         FederatedRiverModel(linear_model.LinearRegression(), "classification")
 
 

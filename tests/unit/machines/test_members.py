@@ -24,7 +24,7 @@ from streamfl.learning.profiles.experts import Experts
 from streamfl.machines.coordinator.commands import wrong_command
 from streamfl.machines.coordinator.gate.admission import BARRED
 from streamfl.machines.coordinator.gate.grants import NOT_SIGNED, KeyGrants, TrustOnFirstUse
-from streamfl.machines.coordinator.machine import MOST_TOLD, Coordinator
+from streamfl.machines.coordinator.machine import MOST_WARNED, Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.events import Ordered, Signed, Tick, Unusable
@@ -258,10 +258,10 @@ def test_the_closest_name_is_looked_for_once_for_each_client_and_not_for_ever(mo
     asked: list[str] = []
     monkeypatch.setattr(KeyGrants, "suggestion", lambda _, client, __: asked.append(client) or "; did you mean lab?")
     machine = coordinator(KeyGrants({"k1": ("lab",)}))
-    for n in (*range(MOST_TOLD), *range(2 * MOST_TOLD)):
+    for n in (*range(MOST_WARNED), *range(2 * MOST_WARNED)):
         ((_, reason),) = refusals(feed(machine, Signed(join(f"s{n}"), "k1")))
-        assert reason == "no host may speak for it" + ("; did you mean lab?" if n < MOST_TOLD else "")
-    assert asked == [f"s{n}" for n in range(MOST_TOLD)]
+        assert reason == "no host may speak for it" + ("; did you mean lab?" if n < MOST_WARNED else "")
+    assert asked == [f"s{n}" for n in range(MOST_WARNED)]
 
 
 # --- commands about the federation -----------------------------------------------------------------------------

@@ -58,6 +58,7 @@ from streamfl.protocol.messages import (
     Served,
     Update,
 )
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native import sleeping
 from streamfl.protocol.native.change import NativeChange
@@ -205,7 +206,7 @@ def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_
         assert update.numbers.learnt is not None
         assert update.numbers.learnt.labels == tuple(dict.fromkeys(mine.labels[int(code)] for code in mine.y))
         alone = NativeLearner(SETTINGS)
-        served = alone.learn(mine.features, mine.X, mine.y, mine.labels)
+        served = likeliest(alone.learn(mine.features, mine.X, mine.y, mine.labels))
         assert served[0] == -1.0
         said = [alone.labels[int(code)] if code >= 0 else None for code in served]
         truth = [mine.labels[int(code)] for code in mine.y]
@@ -596,7 +597,7 @@ def test_served_predictions_are_in_the_rounds_labels():
     decisions = feed(machine, RecordsRead((records,)), joined(), *opening(online=True))
     (predicted,) = [d for d in decisions if isinstance(d, Predicted)]
     assert predicted.labels == ("a", "b")
-    alone = NativeLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels)
+    alone = likeliest(NativeLearner(SETTINGS).learn(records.features, records.X, records.y, records.labels))
     assert alone.tolist()[0] == -1.0
     assert predicted.served.tolist() == [{-1.0: -1.0, 0.0: 1.0, 1.0: 0.0}[code] for code in alone.tolist()]
 

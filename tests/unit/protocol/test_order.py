@@ -15,9 +15,9 @@ ORDER = Order.of(TABLE)
 @given(st.sets(st.integers(0, ROWS - 1)).map(sorted))
 def test_cells_come_back_from_their_places_with_their_numbers(cells):
     cells = np.array(cells, np.float64)
-    places, by_place = ORDER.told(cells)
+    places, by_place = ORDER.places_of(cells)
     assert (np.diff(places) > 0).all()
-    again, by_cell = ORDER.heard(places)
+    again, by_cell = ORDER.cells_at(places)
     assert again.tolist() == cells.tolist()
     assert cells[by_place][by_cell].tolist() == cells.tolist()
 
@@ -46,5 +46,5 @@ def test_sums_beyond_sixteen_bits_count_as_the_largest():
     "places", [[3.0, 2.0], [1.0, 1.0], [-1.0], [ROWS], [0.5], [np.nan], [np.inf], [[1.0]], 3.0, []]
 )
 def test_places_that_lie_stay_as_they_are(places):
-    heard, _ = ORDER.heard(np.array(places, np.float64))
+    heard, _ = ORDER.cells_at(np.array(places, np.float64))
     np.testing.assert_array_equal(heard, places)

@@ -124,6 +124,34 @@ def test_the_order_of_day_and_month_is_that_of_the_file_that_was_learnt(tmp_path
     np.testing.assert_array_equal(encoding.encoded({"at": ["03/04/2026"], "x": [0]})[1][0], table.X[0])
 
 
+def test_a_file_that_is_predicted_may_write_its_dates_otherwise_than_the_one_that_was_learnt(tmp_path: Path) -> None:
+    """The hour is by the clocks of the training, in whatever zone and order the times are written."""
+    begin = datetime(2026, 4, 1)
+    hours = [begin + timedelta(hours=i) for i in range(0, 240)]
+    frame = pl.DataFrame({"at": hours, "x": [i % 5 for i in range(240)]})
+    frame = frame.with_columns(
+        y=pl.when(pl.col("at").dt.hour().is_between(8, 19)).then(pl.lit("b")).otherwise(pl.lit("a"))
+    )
+    learnt, asked, model = tmp_path / "f.csv", tmp_path / "g.csv", tmp_path / "m.safetensors"
+    frame.with_columns(pl.col("at").dt.strftime("%d/%m/%Y %H:%M")).write_csv(learnt)
+    options = {"label": "y", "time": "at", "time_features": ["hour"], "timezone": "Asia/Tokyo", "date_order": "dmy"}
+    streamfl.replay(learnt, **options, clients=2, features="rounds").model.save(model)
+    in_utc = (pl.col("at") - pl.duration(hours=9)).dt.strftime("%m/%d/%Y %H:%M")
+    frame.with_columns(in_utc).write_csv(asked)
+
+    def predicted(path: Path, *more: str) -> list[str]:
+        words = ["predict", str(path), "--model", str(model), "--unknown", "ignore", "--csv", "-", *more]
+        return CliRunner().invoke(cli, words).stdout.splitlines()
+
+    right = predicted(learnt)
+    assert len(right) == 241
+    assert predicted(asked, "--timezone", "UTC", "--date-order", "mdy") == right
+    assert predicted(asked, "--date-order", "mdy") != right
+    streamfl.replay(learnt, label="y", drop=["at"], clients=2, features="rounds").model.save(model)
+    ran = CliRunner().invoke(cli, ["predict", str(learnt), "--model", str(model), "--date-order", "mdy"])
+    assert "the model takes no times; leave --timezone and --date-order out" in str(ran.exception)
+
+
 def test_an_embedded_federation_learns_from_the_hour_and_its_model_takes_the_time() -> None:
     fields = {"label": "y", "time": "at", "time_features": ["hour"]}
     tables = {

@@ -67,7 +67,7 @@ class AnswerReader:
     """Reads back what was answered to records that may wait for their labels, for any clients in one pass.
 
     A pass begins a minute before the first of these records was written, and ends where the log ended when it began.
-    Its consumer reads what is not committed, too: an open transaction of a scorer would hide what clients have
+    Its consumer also reads what is not committed: an open transaction of a scorer would hide what clients have
     written after it began.
     """
 

@@ -171,7 +171,7 @@ class Feed:
         return any(left > 0 for _, left in self._left())
 
     def _left(self) -> Iterator[tuple[TopicPartition, int]]:
-        assigned = self.readers.keys() & self._consumer.assignment()  # while the group divides them anew, fewer
+        assigned = self.readers.keys() & self._consumer.assignment()  # while the group divides them again, fewer
         for partition in assigned:
             end = self._consumer.highwater(partition)
             if end is not None:

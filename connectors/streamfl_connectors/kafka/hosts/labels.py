@@ -1,4 +1,4 @@
-"""Delayed labels: their partitions beside those that the group assigns to a host."""
+"""Delayed labels: their partitions next to those that the group assigns to a host."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ LOG = structlog.get_logger("streamfl.kafka.labels")
 
 
 class LabelFeed:
-    """Reads labels beside records, and what was answered to these before.
+    """Reads labels next to records, and what was answered to these before.
 
     Parameters
     ----------

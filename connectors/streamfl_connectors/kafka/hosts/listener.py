@@ -150,7 +150,7 @@ class Listener:
             self._wake()
 
     def take(self) -> list[FromCoordinator]:
-        """Return the messages received since the last call, at most MOST_WAITING, and MOST_AT_ONCE bytes as decoded.
+        """Return the messages received since the last call, at most MOST_WAITING and MOST_AT_ONCE decoded bytes.
 
         Raises
         ------

@@ -57,7 +57,7 @@ POLL_MS = 100
 # The most bytes of a message of a topic whose settings this log-in may not see: Kafka's default.
 UNSEEN = 1_048_588
 
-# What divides the number of partitions that are written from what else is told beside a committed offset.
+# What divides the number of partitions that are written from the rest of a committed offset's metadata.
 TO = ";"
 
 # The header of a repartitioned record with its id, and that of any such message with the place where it was read.
@@ -375,7 +375,7 @@ class Session:
             if one.partition >= 0:
                 self._send(one)
         offsets = {
-            TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.told}", -1)
+            TopicPartition(*place): OffsetAndMetadata(done.offset, f"{self._to}{TO}{done.metadata}", -1)
             for place, done in self._repartitioning.progress.items()
         }
         self._producer.send_offsets_to_transaction(offsets, self._topics.repartition_group)

@@ -162,7 +162,7 @@ class KafkaScorer:
     def _with_more(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> Blocks:
         """Poll packed messages, one at a time, until there are `PACKED` records or no more messages.
 
-        A message with more than there is room for is the last, and a block of its own: beside others it would get
+        A message with more than there is room for is the last, and a block of its own: next to others it would get
         their columns as well. If the group has changed meanwhile, or a poll fails, all are forgotten and read again
         from the offsets that are committed: another scorer may have answered them.
         """

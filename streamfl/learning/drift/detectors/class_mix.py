@@ -42,7 +42,7 @@ class ClassMix:
     reading: Reading | None = None  # the reading of the test that is nearest to its threshold
 
     def update(self, t: int, clients: Mapping[str, ClientEvidence]) -> Alarm | None:
-        """Take round t's records by label, and return an alarm if there is one. After an alarm, begin anew."""
+        """Take round t's records by label, and return an alarm if there is one. After an alarm, begin again."""
         counts: dict[str, int] = {}
         for part in clients.values():
             for sums in part.new:

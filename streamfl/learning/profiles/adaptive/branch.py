@@ -103,7 +103,7 @@ class Branch:
     logs: list[float] = field(default_factory=lambda: [-math.inf] * len(RISES))
     returned: bool = False  # whether an alarm showed that its clients are like all others again
     last_records: int = 0  # the last round in which one of its clients had records
-    played: FloatArray | None = None  # the model that served it in the last round, before its step
+    served: FloatArray | None = None  # the model that served it in the last round, before its step
 
     @property
     def name(self) -> str:
@@ -112,7 +112,7 @@ class Branch:
 
     def close(self, observed: RoundEvidence, incumbent: str) -> None:
         """Update the gain over the incumbent of all, and keep the model that served."""
-        self.played = self.ladder.incumbent
+        self.served = self.ladder.incumbent
         gains = _gains(observed, self.clients, incumbent, self.ladder.serves)
         if gains:  # its clients had records
             self.last_records = observed.round
@@ -154,7 +154,7 @@ class Branch:
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
         """Re-express its models."""
         self.ladder.transform(change)
-        self.played = None if self.played is None else change(self.played)
+        self.served = None if self.served is None else change(self.served)
 
 
 def _trial_slot(name: str) -> str:

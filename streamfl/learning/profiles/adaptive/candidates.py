@@ -41,7 +41,7 @@ def recalled(known: Remembered) -> dict[str, FloatArray]:
 
 def branches(known: Remembered) -> dict[str, FloatArray]:
     """Return the models of clients that drifted alone."""
-    return {branch.name: branch.played for branch in known.branches if branch.played is not None}
+    return {branch.name: branch.served for branch in known.branches if branch.served is not None}
 
 
 def ordered(known: Remembered) -> Mapping[str, FloatArray]:

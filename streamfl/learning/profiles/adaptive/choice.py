@@ -34,8 +34,8 @@ class Choice:
     >>> import numpy as np
     >>> from streamfl.learning.drift.evidence import ClientEvidence
     >>> W, S = np.array([[1.0, 2.0]]), np.array([[-32.0, -8.0], [-8.0, -32.0]])
-    >>> played, parts = {"step 16": ModelEvidence(0.8, 0.6, W)}, {"c": ClientEvidence(40, {"step 16": 32.0})}
-    >>> observed, alarm = RoundEvidence(7, 40, played, 1.0, 2.0, clients=parts), Alarm("excess", 12.0, 9.2, 7)
+    >>> evidence, parts = {"step 16": ModelEvidence(0.8, 0.6, W)}, {"c": ClientEvidence(40, {"step 16": 32.0})}
+    >>> observed, alarm = RoundEvidence(7, 40, evidence, 1.0, 2.0, clients=parts), Alarm("excess", 12.0, 9.2, 7)
     >>> choice = Choice(alarm, observed, ("step 16",), {"scratch": 0 * W}, {"incumbent": W}, 1.0)
     >>> [model.name for model in choice.ask().models], choice.ask().relabel
     (['scratch', 'incumbent'], ('incumbent',))
@@ -68,8 +68,8 @@ class Choice:
     fitting: LiveModel | None = None
     permutation: tuple[int, ...] = ()  # the permutation of labels that gives the relabelled candidate
 
-    # A permutation that surely improves the model from before the alarm, whatever is chosen. Models that learn
-    # between rounds take it over: they know the same concept, and have no older state to recall.
+    # A permutation that surely improves the model from before the alarm, whatever is chosen. Online
+    # models take it over: they know the same concept, and have no older state to recall.
     renames: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -91,11 +91,11 @@ class Choice:
     def answer(self, answer: Answer) -> None:
         """Take the clients' scores; an empty answer ends the questions."""
         answer = self._of_the_round(answer)
-        for name, played in answer.models.items():
+        for name, evidence in answer.models.items():
             if name in self.stepped:  # a live model: the round scored it, and now it has taken its step
-                self.stepped[name] = played.stepped
+                self.stepped[name] = evidence.stepped
             elif name not in self.relabel:
-                self._add(name, played, answer.clients)
+                self._add(name, evidence, answer.clients)
         if self.stage == 0:
             self.fitting = self._best_relabelled(answer)
         self.stage = self.stage + 1 if answer.models else len(self._questions)
@@ -161,10 +161,10 @@ class Choice:
         Otherwise the epoch would begin without the alarm's round, which may hold the only records of a new label.
         """
         chosen = self.best()
-        played = next((model for model in self.observed.live if model.name == chosen), None)
-        if played is None or self.clients is not None or (played.trained and played.eta == self.eta):
+        evidence = next((model for model in self.observed.live if model.name == chosen), None)
+        if evidence is None or self.clients is not None or (evidence.trained and evidence.eta == self.eta):
             return None
-        return Ask((self._live_model(chosen, played.W),))
+        return Ask((self._live_model(chosen, evidence.W),))
 
     def _live_model(self, name: str, W: FloatArray) -> LiveModel:
         return LiveModel(name, W, self.eta, clients=self.clients, whitened=self.whitened)
@@ -186,10 +186,10 @@ class Choice:
         }
         return replace(answer, clients=clients, relabelling=fits)
 
-    def _add(self, name: str, played: ModelEvidence, parts: Mapping[str, ClientEvidence]) -> None:
+    def _add(self, name: str, evidence: ModelEvidence, parts: Mapping[str, ClientEvidence]) -> None:
         sums = {c: part.losses[name] for c, part in parts.items() if name in part.losses}
         if sums:
-            self.stepped[name], self.losses[name] = played.stepped, sums
+            self.stepped[name], self.losses[name] = evidence.stepped, sums
 
     def _best_relabelled(self, answer: Answer) -> LiveModel | None:
         """Return the best relabelled model, if it surely beats every other candidate.

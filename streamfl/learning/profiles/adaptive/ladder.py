@@ -14,7 +14,7 @@ from streamfl.protocol.registry import widened
 # s for bounded gradients, and s for a single plain step on a whole round. docs/choices.md, "The ladder".
 STEP, LONG_STEP = 16.0, 256.0
 
-# A rung that begins anew from a model gets this many times that model's loss, so that it does not serve at once.
+# A rung that begins again from a model gets this many times that model's loss, so that it does not serve at once.
 # docs/choices.md, "The ladder".
 BEHIND = 1.02
 
@@ -41,7 +41,7 @@ class LadderSettings:
     remembered: int = 1000
     hysteresis: float = 1e-4  # the margin by which a challenger's discounted loss must be lower
 
-    # A rung begins anew from the serving model when its loss and its average's both exceed this many times that of
+    # A rung begins again from the serving model when its loss and its average's both exceed this many times that of
     # the serving model.
     hopeless: float = 1.15
     # The shadow has the step of this order, and starts from scratch every `shadow_rounds` rounds.
@@ -114,7 +114,7 @@ class Rung:
     average_loss: float = 0.0
 
     def begin(self, W: FloatArray, loss: float) -> None:
-        """Begin anew from a model."""
+        """Begin again from a model."""
         self.W = self.average = W
         self.loss = self.average_loss = loss
         self.age = 0
@@ -141,7 +141,7 @@ class Ladder:
     weight: float = 0.0  # discounted number of rounds since the reset
 
     # A model that starts from scratch regularly. It never serves. Once it is clearly better than the serving model,
-    # hopeless rungs begin anew from it. It is also a candidate at restarts.
+    # hopeless rungs begin again from it. It is also a candidate at restarts.
     shadow: FloatArray | None = None
     shadow_age: int = 0
     shadow_loss: float = 0.0
@@ -186,7 +186,7 @@ class Ladder:
         rung = self.rungs[self.serving[0]]
         return rung.average if self.serving[1] else rung.W
 
-    def step(self, played: Mapping[str, ModelEvidence], scratch: FloatArray, records: int) -> None:
+    def step(self, evidence: Mapping[str, ModelEvidence], scratch: FloatArray, records: int) -> None:
         """Take a round's stepped models and their losses; models that no client scored stay as they are.
 
         Parameters
@@ -198,19 +198,19 @@ class Ladder:
         """
         keeps = self.settings.keeps(records)
         for rung in self.rungs:
-            self._step(rung, played, keeps)
-        if self.serves in played:
+            self._step(rung, evidence, keeps)
+        if self.serves in evidence:
             self.weight = keeps * self.weight + 1.0
         if self.shadow is None or self.shadow_age >= self.settings.shadow_rounds - 1:
             self._begin_shadow(scratch)
-        elif self.shadow_name in played:
-            result = played[self.shadow_name]
+        elif self.shadow_name in evidence:
+            result = evidence[self.shadow_name]
             self.shadow, self.shadow_age = result.stepped, self.shadow_age + 1
             self.shadow_loss = keeps * self.shadow_loss + result.proper
             self.shadow_weight = keeps * self.shadow_weight + 1.0
 
-    def _step(self, rung: Rung, played: Mapping[str, ModelEvidence], keeps: float) -> None:
-        own, mean = played.get(self._name(rung)), played.get(self._name(rung, averaged=True))
+    def _step(self, rung: Rung, evidence: Mapping[str, ModelEvidence], keeps: float) -> None:
+        own, mean = evidence.get(self._name(rung)), evidence.get(self._name(rung, averaged=True))
         if own is None:
             return
         rung.W = own.stepped if rung.velocity is None else self._pushed(rung, rung.velocity, own.stepped)
@@ -230,7 +230,7 @@ class Ladder:
         return before + rung.velocity
 
     def promote(self) -> None:
-        """Let the model with the least discounted loss serve, and begin hopeless rungs anew from it."""
+        """Let the model with the least discounted loss serve, and begin hopeless rungs again from it."""
         best = min(self._losses().items(), key=lambda item: item[1])
         serving = self._losses()[self.serving]
         if best[1] < serving - self.settings.hysteresis:

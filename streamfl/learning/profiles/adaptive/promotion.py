@@ -1,4 +1,4 @@
-"""Profile `adaptive`: one model serves while others train beside it, the best is promoted, and drift restarts all."""
+"""Profile `adaptive`: one model serves while others train, the best is promoted, and drift restarts all."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -292,7 +292,7 @@ class Promotion(Profile):
         main = {"incumbent": choice.stepped[self.main.serves], "shadow": choice.stepped[self.main.shadow_name]}
         scored = {name: W for name, W in choice.stepped.items() if name not in choice.live}
         others = [branch for branch in self.branches if set(branch.clients).isdisjoint(alarm.clients)]
-        joins = {f"join-{b.name}": Trial(b.played, joins=b.name) for b in others if b.played is not None}
+        joins = {f"join-{b.name}": Trial(b.served, joins=b.name) for b in others if b.served is not None}
         trials = joins | {name: Trial(W) for name, W in {**main, **scored}.items()}
         self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
         self._keep_apart(alarm.clients)

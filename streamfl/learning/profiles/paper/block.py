@@ -10,14 +10,14 @@ from streamfl.learning.profiles.paper.schedule import PlacedInstance
 class Instance:
     """A placed copy of the base algorithm that has begun: its model, and the rounds in which it was active.
 
-    `records` and `played` are sums over these rounds: of records, and of the loss.
+    `records` and `served` are sums over these rounds: of records, and of the loss.
     """
 
     placement: PlacedInstance
     W: FloatArray
     active_rounds: list[int] = field(default_factory=list)
     records: int = 0
-    played: float = 0.0
+    served: float = 0.0
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Block:
     number: int
     schedule: tuple[PlacedInstance, ...]
     instances: dict[int, Instance] = field(default_factory=dict)
-    played: list[float] = field(default_factory=list)
+    served: list[float] = field(default_factory=list)
     optimistic: list[float] = field(default_factory=list)
     sampled: tuple[int, ...] = ()
 

@@ -57,22 +57,22 @@ class ReplayBlock:
     """One block of rounds 1, 2, ..: its schedule, and F and Ft, each of shape (rounds,)."""
 
     schedule: tuple[PlacedInstance, ...]
-    played: FloatArray
+    served: FloatArray
     optimistic: FloatArray
 
     @classmethod
     def drawn(cls, losses: FloatArray, order: int, rng: np.random.Generator) -> "ReplayBlock":
         """Return a block of 2^order rounds whose losses are drawn from `losses`; Ft is their mean so far."""
-        played = losses[rng.integers(len(losses), size=1 << order)]
-        return cls(placed(order, 1, rng), played, played.cumsum() / np.arange(1, len(played) + 1))
+        served = losses[rng.integers(len(losses), size=1 << order)]
+        return cls(placed(order, 1, rng), served, served.cumsum() / np.arange(1, len(served) + 1))
 
     def ratios(self, tests: PaperTests) -> FloatArray:
         """Return statistic / threshold of Tests 1 and 2 after each round, shape (2, rounds).
 
         For Test 1 it is the largest over the instances that end in the round; -inf if none ends.
         """
-        rounds = len(self.played)
-        summed = np.concatenate([[0.0], self.played.cumsum()])
+        rounds = len(self.served)
+        summed = np.concatenate([[0.0], self.served.cumsum()])
         best = np.maximum.accumulate(self.optimistic)
         ratios = np.full((2, rounds), -np.inf)
         for p in self.schedule:
@@ -80,5 +80,5 @@ class ReplayBlock:
             ratios[0, p.end - 1] = max(ratios[0, p.end - 1], statistic / tests.threshold1(p.order))
         counts = np.arange(1, rounds + 1)
         thresholds = [tests.threshold2(n) for n in range(1, rounds + 1)]
-        ratios[1] = (self.played - self.optimistic).cumsum() / counts / thresholds
+        ratios[1] = (self.served - self.optimistic).cumsum() / counts / thresholds
         return ratios

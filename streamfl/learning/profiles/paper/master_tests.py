@@ -13,8 +13,8 @@ class PaperTests:
     """The two tests of Algorithm 3, on the losses of one block.
 
     Test 1, for every instance that ends at t, active or paused: the largest optimistic loss of the block so far, U,
-    is at least the mean played loss over all rounds of the instance's span plus 9 rho_hat(2^k). Test 2: over the
-    block's n rounds so far, the mean of played loss less optimistic loss is at least 3 rho_hat(n).
+    is at least the mean served loss over all rounds of the instance's span plus 9 rho_hat(2^k). Test 2: over the
+    block's n rounds so far, the mean of served loss less optimistic loss is at least 3 rho_hat(n).
 
     References
     ----------
@@ -49,7 +49,7 @@ class PaperTests:
         return self.kappa2 * 3.0 * self._rho_hat(rounds)
 
     def test1(
-        self, ending: PlacedInstance, *, block_start: int, played: Sequence[float], optimistic: Sequence[float]
+        self, ending: PlacedInstance, *, block_start: int, served: Sequence[float], optimistic: Sequence[float]
     ) -> Alarm | None:
         """Test one instance that ends now.
 
@@ -58,19 +58,19 @@ class PaperTests:
         ending
             The instance.
         block_start
-            The round of `played[0]`.
-        played, optimistic
+            The round of `served[0]`.
+        served, optimistic
             F and Ft of every round of the block so far.
         """
-        span = played[ending.start - block_start : ending.end - block_start + 1]
+        span = served[ending.start - block_start : ending.end - block_start + 1]
         statistic = max(optimistic) - sum(span) / len(span)
         threshold = self.threshold1(ending.order)
         return Alarm("test1", statistic, threshold, since=ending.start) if statistic >= threshold else None
 
-    def test2(self, *, block_start: int, played: Sequence[float], optimistic: Sequence[float]) -> Alarm | None:
+    def test2(self, *, block_start: int, served: Sequence[float], optimistic: Sequence[float]) -> Alarm | None:
         """Test the block so far; arguments as for `test1`."""
-        rounds = len(played)
-        statistic = (sum(played) - sum(optimistic)) / rounds
+        rounds = len(served)
+        statistic = (sum(served) - sum(optimistic)) / rounds
         threshold = self.threshold2(rounds)
         return Alarm("test2", statistic, threshold, since=block_start) if statistic >= threshold else None
 

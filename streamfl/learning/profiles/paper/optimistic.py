@@ -36,17 +36,17 @@ def history_estimate(current: float, past: float | None, rounds: int) -> float:
 
 
 def regret_estimate(
-    mean_played: float, rounds: int, eta: float, *, distance: float, lipschitz: float, bound: float
+    mean_served: float, rounds: int, eta: float, *, distance: float, lipschitz: float, bound: float
 ) -> float:
-    """Return the mean played loss less the regret bound of Theorem 1. This needs no old records.
+    """Return the mean served loss less the regret bound of Theorem 1. This needs no old records.
 
     [D^2 / (2 eta t') + eta mu^2 / 2] is in units of the training loss, so it is divided by `bound` to be in units of
     the score. Valid for one full-batch local step a round.
 
     Parameters
     ----------
-    mean_played
-        Mean over the instance's active rounds of F at the model that played.
+    mean_served
+        Mean over the instance's active rounds of F at the model that served.
     rounds
         t', the number of these rounds.
     eta
@@ -65,4 +65,4 @@ def regret_estimate(
     """
     if eta <= 0.0:
         raise UsageError(f"the step size is {eta}: it must be positive")
-    return mean_played - (distance**2 / (2.0 * eta * rounds) + eta * lipschitz**2 / 2.0) / bound
+    return mean_served - (distance**2 / (2.0 * eta * rounds) + eta * lipschitz**2 / 2.0) / bound

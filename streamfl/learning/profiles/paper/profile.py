@@ -38,7 +38,7 @@ class PaperSettings:
     # Factor of rho_hat in both tests, and of the radius of the optimistic loss; 1 as in the paper.
     rho_scale: float = 1.0
 
-    # How Ft is estimated. `history`: the current model's loss on old rounds. `regret`: the played losses less Theorem
+    # How Ft is estimated. `history`: the current model's loss on old rounds. `regret`: the served losses less Theorem
     # 1's bound.
     optimistic: Optimistic = "history"
     # Where models start on three occasions: `scratch`, or `warm` from the model that served last.
@@ -168,14 +168,14 @@ class Paper(Profile):
         """Record the active instance's loss, step it, and run both tests."""
         block = self._block()
         instance = self._playing(block, observed.round)
-        played = observed.models[f"order-{instance.placement.order}"]
+        served = observed.models[f"order-{instance.placement.order}"]
         instance.active_rounds.append(observed.round)
         instance.records += observed.records
-        instance.played += played.loss
-        instance.W = played.stepped
-        self.last_served = played.stepped
-        block.played.append(played.loss)
-        block.optimistic.append(self._optimistic(instance, played, observed))
+        instance.served += served.loss
+        instance.W = served.stepped
+        self.last_served = served.stepped
+        block.served.append(served.loss)
+        block.optimistic.append(self._optimistic(instance, served, observed))
         block.sampled = self._sample(block, observed.round)
         return self._test(block, observed.round)
 
@@ -206,10 +206,10 @@ class Paper(Profile):
 
     def readings(self) -> Mapping[str, Reading]:
         """Return Test 2's statistic and threshold; Test 1 has them only when an instance ends."""
-        if self.block is None or not self.block.played:
+        if self.block is None or not self.block.served:
             return {}
-        rounds = len(self.block.played)
-        statistic = (sum(self.block.played) - sum(self.block.optimistic)) / rounds
+        rounds = len(self.block.served)
+        statistic = (sum(self.block.served) - sum(self.block.optimistic)) / rounds
         return {"test2": Reading(statistic, self._tests().threshold2(rounds))}
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
@@ -246,7 +246,7 @@ class Paper(Profile):
         return block.instances[active(block.schedule, t).order]
 
     def _first_model(self, block: Block, scratch: FloatArray) -> FloatArray:
-        start = self.settings.new_instance if block.played else self.next_start
+        start = self.settings.new_instance if block.served else self.next_start
         return self.last_served if start == "warm" and self.last_served is not None else scratch
 
     def _eta(self, order: int) -> float:
@@ -257,15 +257,15 @@ class Paper(Profile):
             return ()
         return sampled_rounds(self.settings.seed, (*block.sampled, t), self.settings.history_rounds)
 
-    def _optimistic(self, instance: Instance, played: ModelEvidence, observed: RoundEvidence) -> float:
+    def _optimistic(self, instance: Instance, served: ModelEvidence, observed: RoundEvidence) -> float:
         rounds = len(instance.active_rounds)
         if self.settings.optimistic == "history":
-            records = observed.records + played.history_records
-            estimate = history_estimate(played.loss, played.history_loss, rounds)
+            records = observed.records + served.history_records
+            estimate = history_estimate(served.loss, served.history_loss, rounds)
         else:
             records = instance.records
             estimate = regret_estimate(
-                instance.played / rounds,
+                instance.served / rounds,
                 rounds,
                 self._eta(instance.placement.order),
                 distance=self.settings.distance,
@@ -282,10 +282,10 @@ class Paper(Profile):
     def _test(self, block: Block, t: int) -> Alarm | None:
         tests = self._tests()
         for ending in (p for p in block.schedule if p.end == t):
-            alarm = tests.test1(ending, block_start=block.start, played=block.played, optimistic=block.optimistic)
+            alarm = tests.test1(ending, block_start=block.start, served=block.served, optimistic=block.optimistic)
             if alarm is not None:
                 return alarm
-        return tests.test2(block_start=block.start, played=block.played, optimistic=block.optimistic)
+        return tests.test2(block_start=block.start, served=block.served, optimistic=block.optimistic)
 
 
 def _doubled(horizon: int, t: int) -> int:

@@ -70,8 +70,8 @@ class WatchedTests:
         if not self.blocks or t == self.blocks[-1].start + self._half:
             self._begin_block(t)
         for block in self.blocks:
-            block.played.append(loss)
-            block.optimistic.append(math.fsum(block.played) / len(block.played))
+            block.served.append(loss)
+            block.optimistic.append(math.fsum(block.served) / len(block.served))
         return None if self.tests is None else self._test(self.tests, t)
 
     def reset(self) -> None:
@@ -85,7 +85,7 @@ class WatchedTests:
     def _begin_block(self, t: int) -> None:
         order = self.calibration.order
         if self.tests is None and len(self.blocks) == 2:
-            self.tests = self._calibrated(np.array(self.blocks[0].played), t)
+            self.tests = self._calibrated(np.array(self.blocks[0].served), t)
         number = self.blocks[-1].number + 1 if self.blocks else 1
         schedule = placed(order, t, generator(self.seed, "schedule", t))
         self.blocks = [*self.blocks, Block(order, t, number, schedule)][-2:]
@@ -106,14 +106,14 @@ class WatchedTests:
         return max(alarms, key=lambda alarm: alarm.statistic / alarm.threshold, default=None)
 
     def _alarms(self, tests: PaperTests, block: Block, t: int) -> list[Alarm]:
-        start, played, optimistic = block.start, block.played, block.optimistic
+        start, served, optimistic = block.start, block.served, block.optimistic
         ending = [p for p in block.schedule if p.end == t] if self.falls else []
-        results = [tests.test1(p, block_start=start, played=played, optimistic=optimistic) for p in ending]
-        results.append(tests.test2(block_start=start, played=played, optimistic=optimistic))
+        results = [tests.test1(p, block_start=start, served=served, optimistic=optimistic) for p in ending]
+        results.append(tests.test2(block_start=start, served=served, optimistic=optimistic))
         return [alarm for alarm in results if alarm is not None]
 
 
 def _reading(tests: PaperTests, block: Block) -> Reading:
-    rounds = len(block.played)
-    statistic = (math.fsum(block.played) - math.fsum(block.optimistic)) / rounds
+    rounds = len(block.served)
+    statistic = (math.fsum(block.served) - math.fsum(block.optimistic)) / rounds
     return Reading(statistic, tests.threshold2(rounds))

@@ -77,7 +77,7 @@ def write(asked: InitRequest) -> list[str]:
     kept = {setting: value for setting, value in table.items() if not SECRETS.fullmatch(setting)}
     text = settings_file(name, seen, roles, layout, request, (CONNECTOR, kept))
     _put(asked.out, text)
-    return [f"{asked.out}: {_told(roles, layout)}", *roles.notes, "Next:", *_next(asked, roles, layout)]
+    return [f"{asked.out}: {_found(roles, layout)}", *roles.notes, "Next:", *_next(asked, roles, layout)]
 
 
 def _check(asked: InitRequest) -> None:
@@ -152,7 +152,7 @@ def _put(path: Path, text: str) -> None:
         raise
 
 
-def _told(roles: Roles, layout: RecordsLayout) -> str:
+def _found(roles: Roles, layout: RecordsLayout) -> str:
     """Return what the settings have, in one line."""
     what = counted(len(roles.labels), "label") if roles.labels else "numbers"
     parts = [

@@ -16,7 +16,7 @@ from streamfl.records.request import Request
 from streamfl.records.values.cells import NAMES, Cells, words
 from streamfl.run.dealing.dealing import MAX_CLIENTS, USUAL_CLIENTS, usual_size
 
-# The fewest records that a client sends anything about, by default.
+# Minimum number of records about which a client sends anything, by default.
 LEAST = 10
 
 

@@ -1,4 +1,4 @@
-"""What `streamfl init` sees in topics of records, and in one of labels that come later and name a record's id."""
+"""What `streamfl init` sees in topics of records, and in a topic of later labels, each with its record's id."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -143,7 +143,7 @@ def _owners(request: Request, records: Sequence[_Message], client: str | None) -
     distinct = {*owners} - {""}
     if not distinct or len(distinct) > DISTINCT * len(records):
         what = "messages have no keys" if not distinct else "nearly every message has another key"
-        raise request.refusal(f"{what}, so these are no clients", "name the field with the client by --client")
+        raise request.refusal(f"{what}, so keys do not name clients", "name the field with the client by --client")
     return owners, "message-key"
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.protocol.decisions import Answered
 from streamfl.protocol.delayed import NO_LABEL, Answers
+from streamfl.protocol.messages.decision_rule import DecisionRule
 from streamfl.protocol.records import Batch
 
 
@@ -16,6 +17,7 @@ def answer_of(
     P: FloatArray,
     labels: tuple[str, ...],
     *,
+    rule: DecisionRule,
     known: str | float | None,
     targets: bool,
 ) -> Answered:
@@ -25,6 +27,8 @@ def answer_of(
     ----------
     P, labels
         Probabilities of the labels, shape (n, labels), or targets, shape (n, 1); no columns without models.
+    rule
+        Which label answers.
     known
         The last label or target that is known, which NoChange repeats; None: none.
 
@@ -32,7 +36,8 @@ def answer_of(
     --------
     >>> from streamfl.protocol.records import Span
     >>> batch = Batch(Span("f", 0, 1), np.arange(1), ("x",), np.ones((1, 1)), np.zeros(1))
-    >>> told = answer_of("c0", batch, np.array([[0.2, 0.8]]), ("a", "b"), known="c", targets=False)
+    >>> P, rule = np.array([[0.2, 0.8]]), DecisionRule()
+    >>> told = answer_of("c0", batch, P, ("a", "b"), rule=rule, known="c", targets=False)
     >>> told.batch.answers
     Answers(served=array([1.]), no_change=array([2.]), labels=('a', 'b', 'c'))
     """
@@ -42,7 +47,7 @@ def answer_of(
         answers = Answers(served, np.full(n, known if isinstance(known, float) else 0.0))
     else:
         named = labels if known is None or known in labels else (*labels, str(known))
-        served = P.argmax(axis=1).astype(np.float64) if P.shape[1] else np.full(n, NO_LABEL)
+        served = rule.codes(P, labels)
         repeated = NO_LABEL if known is None else float(named.index(str(known)))
         answers = Answers(served, np.full(n, repeated), named)
     return Answered(client, replace(batch, answers=answers), P, labels)

@@ -1,5 +1,6 @@
 """Counts of a client's right predictions in a round; labels and targets in common units."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,7 +9,8 @@ from streamfl.arrays import FloatArray
 from streamfl.learning.grid import short
 from streamfl.learning.local_round import RoundRecords
 from streamfl.protocol.delayed import answers_together
-from streamfl.protocol.messages import Served
+from streamfl.protocol.messages import DecisionRule, Served, Tried
+from streamfl.protocol.messages.decision_rule import named
 from streamfl.protocol.records import Batch
 
 
@@ -44,6 +46,33 @@ def served_counts(
         return Served(records=n, correct=int(correct), no_change=float(same), shares=parts)
     error, change = np.abs(answers - truth).sum(), np.abs(repeated - truth).sum()
     return Served(records=n, absolute_error=float(error), no_change=float(change), shares=parts)
+
+
+def tried_answers(
+    rule: DecisionRule, P: FloatArray, labels: tuple[str, ...], records: RoundRecords
+) -> tuple[Tried, ...]:
+    """Return what each power that a rule tries would have answered to a round's records.
+
+    Parameters
+    ----------
+    P, labels
+        Their predictions, shape (n, labels), and the labels of the columns.
+
+    Examples
+    --------
+    >>> from streamfl.protocol.registry import Registry
+    >>> registry = Registry(1, (), ("a", "b"), np.zeros(0), np.ones(0))
+    >>> records = RoundRecords(registry, ("a", "b"), np.ones((1, 1)), np.ones(1))
+    >>> tried_answers(DecisionRule(weights={"b": 9.0}, tried=(0.0, 1.0)), np.array([[0.8, 0.2]]), ("a", "b"), records)
+    (Tried(correct=0, answers={'a': 1}), Tried(correct=1, answers={'b': 1}))
+    """
+    found = []
+    for power in rule.tried:
+        codes = rule.codes(P, labels, power=power)
+        answers = Counter(name for name in named(codes, labels) if name is not None)
+        correct = int(np.count_nonzero(encode(codes, labels, records) == records.y))
+        found.append(Tried(correct=correct, answers=dict(sorted(answers.items()))))
+    return tuple(found)
 
 
 def encode(served: FloatArray, labels: tuple[str, ...], records: RoundRecords) -> FloatArray:

@@ -11,7 +11,7 @@ from streamfl.errors import PeerError
 from streamfl.learning.local_round import Learner, RoundRecords
 from streamfl.learning.online_models import AtClient
 from streamfl.learning.serving import Serving
-from streamfl.machines.client.ledger.evaluated import encode
+from streamfl.machines.client.ledger.evaluated import encode, tried_answers
 from streamfl.machines.client.ledger.published import Published
 from streamfl.protocol.delayed import NO_LABEL
 from streamfl.protocol.messages import (
@@ -22,6 +22,7 @@ from streamfl.protocol.messages import (
     RegistryPublished,
     RoundOpened,
     Score,
+    Tried,
     asked_of,
 )
 from streamfl.protocol.records import Batch
@@ -133,12 +134,22 @@ class ClientModels:
             else self.online.learnt(limits, self.client, measured=opened.asks.of(self.client), coarser=coarser)
         )
 
-    def served(self, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
+    def served(self, opened: RoundOpened, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
         """Return the predictions of a round's records, coded like the records.
 
         Without online models these are `by_rounds`, the predictions of the round's model; shape (n,).
         """
-        return by_rounds if self.online is None else encode(self.online.served, self.online.labels, records)
+        if self.online is None:
+            return by_rounds
+        P = self.online.served
+        codes = opened.decision.codes(P, self.online.labels) if records.labels else P[:, 0]
+        return encode(codes, self.online.labels, records)
+
+    def tried(self, opened: RoundOpened, records: RoundRecords) -> tuple[Tried, ...]:
+        """Return what other rules would have answered, as far as the round asks for it: see `tried_answers`."""
+        if self.online is None or not opened.decision.tried:
+            return ()
+        return tried_answers(opened.decision, self.online.served, self.online.labels, records)
 
     def by_rounds(self, opened: RoundOpened, records: RoundRecords) -> FloatArray:
         """Return what the round's model predicts, coded like the records; without a model no label, or the centre."""

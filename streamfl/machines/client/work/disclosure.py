@@ -20,7 +20,7 @@ def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, min_records: 
     disclosed
         The pending records over which a total was told.
     min_records
-        The fewest good records that are told about.
+        Minimum number of good records in what is published.
     """
     if disclosed is None:
         return True
@@ -38,7 +38,7 @@ def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, min_records: 
     sent
         The client's update for the open entry.
     min_records
-        The fewest good records that are told about.
+        Minimum number of good records in what is published.
     """
     before = sent.disclosed
     if before is not None and repeats(opened, before):

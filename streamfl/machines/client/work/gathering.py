@@ -38,12 +38,12 @@ class Gathering:
 
     @property
     def _clock(self) -> BufferClock:
-        return clock_of(self.settings, self.opened, None if self.most is None else self.most + self._told)
+        return clock_of(self.settings, self.opened, None if self.most is None else self.most + self._disclosed)
 
     @property
     def _size(self) -> int:
-        return self.settings.size(self.opened.round) + self._told
+        return self.settings.size(self.opened.round) + self._disclosed
 
     @property
-    def _told(self) -> int:
+    def _disclosed(self) -> int:
         return 0 if self.disclosed is None else self.disclosed.records

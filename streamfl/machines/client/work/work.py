@@ -64,13 +64,14 @@ class Work:
         repeated = earlier.no_change.predictions(truth, records.labels)
         if self._knows_nothing(opened, records):
             result.at_start = result.served = _told(repeated, records)
-        result.served = models.served(records, result.served)
+        result.served = models.served(opened, records, result.served)
         result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
         kept, sample = part.sample()
         update = part.update(
             result,
             attempt=attempt,
             served=served_counts(records, result.served, repeated, models.shares()),
+            tried=models.tried(opened, records),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
             watermark=self.intake.watermark(batches),
@@ -102,7 +103,7 @@ class Work:
         repeated = self.earlier.no_change.predictions(truth, records.labels)
         unknown = self._knows_nothing(opened, records)
         at_start = _told(repeated, records) if unknown else models.by_rounds(opened, records)
-        served = models.served(records, at_start)
+        served = models.served(opened, records, at_start)
         n = sum(len(batch) for batch in batches if batch.answered_early)
         told = Predicted(
             client=models.client,

@@ -79,6 +79,7 @@ def conclusion(
         restarted=agreed.restarted,
         rescaled=agreed.rescaled,
         online=agreed.online,
+        seen=settings.objective.after(state.seen, closing.counted.updates, agreed.agreement.registry.labels),
         repeats=0,
     )
     return Conclusion(replace(after, measured=next_measured(after)), entry, announced, told, agreed)

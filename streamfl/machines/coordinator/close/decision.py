@@ -1,4 +1,4 @@
-"""What a round has shown, and what the profile decides: the models to go on with, or first a question to clients."""
+"""What a round has shown, and what the profile decides: the next models, or first a question to clients."""
 
 from dataclasses import replace
 

@@ -43,7 +43,7 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
         records=records,
         trained=sum(update.trained for update in updates),
         rejected=sum(update.rejected for update in updates),
-        losses={} if observed is None else {name: played.loss for name, played in observed.models.items()},
+        losses={} if observed is None else {name: evidence.loss for name, evidence in observed.models.items()},
         serves=message.serves,
         readings=closing.readings,
         served=_served_in_all(closing.counted.updates if closing.counted.pooled else updates),

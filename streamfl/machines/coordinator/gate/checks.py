@@ -67,7 +67,7 @@ SCALES = (1e-100, 10.0 * LARGEST_TARGET)
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """An update, and what the coordinator knows when it checks it: what a check sees, and cannot change."""
+    """An update, and what the coordinator knows about its sender: a check reads this and cannot change it."""
 
     update: Update  # a member's update
     member: Member  # its account
@@ -103,7 +103,7 @@ Check = Callable[[Claim], str | None]
 OF_PLACES: tuple[Check, ...] = (
     lambda it: _wrong_round(it.update, it.opened),
     lambda it: _wrong_positions(it.update, it.member, it.limits),
-    lambda it: _wrong_mark(it.update, it.member, it.limits),
+    lambda it: _wrong_watermark(it.update, it.member, it.limits),
 )
 WITHOUT_RECORDS: tuple[Check, ...] = (*OF_PLACES, lambda it: _wrong_empty(it.update))
 OF_RECORDS: tuple[Check, ...] = (
@@ -111,7 +111,7 @@ OF_RECORDS: tuple[Check, ...] = (
     lambda it: wrong_update_names(it.update, it.registry, it.limits),
     lambda it: _wrong_numbers(it.update, it.registry),
     lambda it: _wrong_held(it.update, it.opened, it.member),
-    lambda it: _wrong_hoard(it.update, it.member, len(it.registry.labels)),
+    lambda it: _too_many_held(it.update, it.member, len(it.registry.labels)),
     lambda it: _wrong_sample(it.update, it.opened, it.member),
 )
 WITH_SUMS: tuple[Check, ...] = (
@@ -124,6 +124,7 @@ WITH_NUMBERS: tuple[Check, ...] = (
     lambda it: "nobody has asked for sums" if it.update.sums else None,
     lambda it: _wrong_label_sums(it.update, it.registry),
     lambda it: _wrong_served(it.update, it.registry),
+    lambda it: wrong_tried(it.update, it.opened, it.registry),
     lambda it: _wrong_times(it.update),
     lambda it: _wrong_second_moments(it.update, it.opened, it.registry.rows),
     _wrong_losses,
@@ -356,7 +357,7 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
     return None if update.records + update.rejected < MOST_RECORDS else "impossible counts"
 
 
-def _wrong_mark(update: Update, member: Member, limits: Limits) -> str | None:
+def _wrong_watermark(update: Update, member: Member, limits: Limits) -> str | None:
     """Return why a watermark is impossible: it never moves back, and labels come later always or never."""
     watermark, before = update.watermark, member.watermark
     if watermark is None:
@@ -404,7 +405,7 @@ def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | No
     return None
 
 
-def _wrong_hoard(update: Update, member: Member, known: int) -> str | None:
+def _too_many_held(update: Update, member: Member, known: int) -> str | None:
     """Return why a client holds out too many records: places that it never releases would be kept for ever."""
     held, let_go = update.kept.held, update.kept.let_go
     if not held:
@@ -465,6 +466,20 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
         return "counts of predictions are out of range for this number of records"
     return None
+
+
+def wrong_tried(update: Update, opened: RoundOpened, registry: Registry) -> str | None:
+    """Return why the counts of answers that were to be tried are impossible, or None."""
+    known, tried = {*registry.labels, *update.new_labels}, update.numbers.tried
+    possible = all(
+        known >= one.answers.keys()
+        and min(one.correct, *one.answers.values(), 0) == 0
+        and one.correct <= sum(one.answers.values()) <= update.records
+        for one in tried
+    )
+    if possible and len(tried) == len(opened.decision.tried):
+        return None
+    return "the answers that were tried are not those that were asked for, or are impossible"
 
 
 def _wrong_times(update: Update) -> str | None:

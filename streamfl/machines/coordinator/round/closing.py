@@ -35,7 +35,7 @@ class Closing:
     counted: CountedUpdates = field(default_factory=CountedUpdates)  # what counts of the updates
     # What the round has shown; None as long as nothing is counted, or if it has no records.
     observed: RoundEvidence | None = None
-    # How contributions to the round are combined, those of candidates too.
+    # How contributions to the round are combined, also those of candidates.
     aggregation: RoundAggregation | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)  # the detectors' readings after the round
     # The clients whose updates are put off to the next entry, because nothing is learnt in this one; else None.

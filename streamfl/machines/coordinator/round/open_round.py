@@ -29,6 +29,7 @@ from streamfl.protocol.messages import (
     Slot,
     TotalsAsked,
 )
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class OpenRound:
         moments: bool,
         pooled: bool = False,
         noisy: bool = False,
+        decision: DecisionRule = LIKELIEST,
         on_grids: bool = True,
     ) -> "OpenRound":
         """Open the round of a state.
@@ -78,9 +80,8 @@ class OpenRound:
         """
         rounds = state.round - state.restarted
         whitened = any(live.whitened for live in plan.live)
-        second = whitened and wanted(rounds, state.registry.rows)
-        if pooled:
-            second = second and is_turn_of_all(state, rounds)
+        in_all = not pooled or is_turn_of_all(state, rounds)
+        second = whitened and wanted(rounds, state.registry.rows) and in_all
         in_turn = second or moments or state.online is not None
         message = RoundOpened(
             entry=state.entry,
@@ -106,6 +107,7 @@ class OpenRound:
                 roster=0 if state.roster is None else state.roster.version,
                 repeats=state.repeats or None,
             ),
+            decision=decision,
             online=state.online is not None,
             tested=plan.tested,
         )

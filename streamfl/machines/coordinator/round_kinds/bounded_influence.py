@@ -26,7 +26,7 @@ from streamfl.learning.influence import (
 )
 from streamfl.learning.online_models import OnlineModels
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
-from streamfl.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Update
+from streamfl.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Tried, Update
 from streamfl.protocol.registry import placed_columns
 
 STEPS = "steps"
@@ -170,6 +170,7 @@ def _of_fewer(update: Update, records: int, sums: set[str], online: OnlineModels
         losses={name: _part_of(losses, part) for name, losses in numbers.losses.items()},
         differences={name: part * x if name in sums else x for name, x in numbers.differences.items()},
         new=tuple(fewer for x in numbers.new if (fewer := _part_of_label(x, part)).count),
+        tried=tuple(_part_of_tried(x, part) for x in numbers.tried),
         second_moments=None if C is None else part * C,
         squared_norm=part * numbers.squared_norm,
         learnt=learnt if online is None or learnt is None else online.of_fewer(learnt, records),
@@ -215,3 +216,8 @@ def _part_of_label(sums: LabelSums, part: float) -> LabelSums:
     count = round(part * sums.count)
     left = count / max(1, sums.count)
     return replace(sums, count=count, loss=left * sums.loss, square=left * sums.square)
+
+
+def _part_of_tried(tried: Tried, part: float) -> Tried:
+    answers = {label: round(part * count) for label, count in tried.answers.items()}
+    return Tried(correct=round(part * tried.correct), answers=answers)

@@ -29,7 +29,7 @@ class SummedRounds(RoundKind):
 
     @property
     def min_clients_per_name(self) -> int:
-        """Return the fewest clients of a total: what it says of a name of fewer would be about these."""
+        """Return the minimum number of clients of a total: what it says of a name of fewer would be about these."""
         return self.settings.min_clients_per_sum
 
     def layout(self, opened: RoundOpened, registry: Registry) -> Layout:

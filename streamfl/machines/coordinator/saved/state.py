@@ -7,6 +7,7 @@ from streamfl.arrays import HOLDS_ARRAYS
 from streamfl.errors import PeerError
 from streamfl.learning.drift.inputs import Inputs
 from streamfl.learning.influence import Influence
+from streamfl.learning.objectives import SeenLabels
 from streamfl.learning.profiles.base import Profile
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -33,6 +34,7 @@ class CoordinatorState:
     rescaled: int = 0  # the round of the last restart that made the scaler follow the records again
     online: AgreedState | None = None  # the agreed state of the online models; None if there are none
     refused: int = 0  # messages refused for their content since the federation began
+    seen: SeenLabels = field(default_factory=SeenLabels)  # what the objective asks to remember of labels
 
     # The clients whose turn it is to send moments in the open round; None: all. It is kept, so that a round that a
     # new coordinator opens again asks for the same, whatever client has left or come meanwhile.
@@ -122,6 +124,8 @@ class CoordinatorState:
         counts = [self.refused, *(count for member in self.members.values() for count in member.counts)]
         if not all(a <= b <= c for a, b, c in (*rising, (0, self.known_labels, labels))) or min(counts) < 0:
             return "impossible numbers"
+        if not self.seen.is_possible:
+            return "impossible counts of labels"
         return wrong_registry(self.registry)
 
     def answer(self, join: Join, member: Member) -> Joined:

@@ -77,13 +77,13 @@ def _counters() -> IntArray:
 
 
 @inner
-def bit(coder: IntArray, data: npt.NDArray[np.uint8], expected: int, told: int) -> int:
+def bit(coder: IntArray, data: npt.NDArray[np.uint8], expected: int, outcome: int) -> int:
     """Write or read one binary decision, 1 with a probability of so many parts of ONE."""
     low, high = coder[LOW], coder[HIGH]
     middle = low + ((high - low) >> 16) * expected + ((((high - low) & 0xFFFF) * expected) >> 16)
     if coder[READS]:
-        told = 1 if coder[FOUND] <= middle else 0
-    if told:
+        outcome = 1 if coder[FOUND] <= middle else 0
+    if outcome:
         high = middle
     else:
         low = middle + 1
@@ -97,21 +97,23 @@ def bit(coder: IntArray, data: npt.NDArray[np.uint8], expected: int, told: int) 
         coder[AT] = at + 1
         low, high = (low << 8) & MASK, (high << 8) & MASK | 255
     coder[LOW], coder[HIGH] = low, high
-    return told
+    return outcome
 
 
 @inner
-def decision(coder: IntArray, data: npt.NDArray[np.uint8], counts: IntArray, near: int, place: int, told: int) -> int:
+def decision(
+    coder: IntArray, data: npt.NDArray[np.uint8], counts: IntArray, near: int, place: int, outcome: int
+) -> int:
     """Write or read a decision of which two counters expect something: the one that has seen more counts for more."""
     seen, seen_there = counts[near, 1], counts[place, 1]
     both = counts[near, 0] * (seen + 1) + counts[place, 0] * (seen_there + 1)
     expected = (both * ONE_OVER[seen + seen_there + 2]) >> 24
-    told = bit(coder, data, min(max(expected, SURE), ONE - SURE), told)
+    outcome = bit(coder, data, min(max(expected, SURE), ONE - SURE), outcome)
     for counter in (near, place):
         seen = counts[counter, 1]
-        counts[counter, 0] += ((told * ONE - counts[counter, 0]) * 2 * ONE_OVER[2 * seen + 3]) >> 24
+        counts[counter, 0] += ((outcome * ONE - counts[counter, 0]) * 2 * ONE_OVER[2 * seen + 3]) >> 24
         counts[counter, 1] = min(seen + 1, SLOWEST)
-    return told
+    return outcome
 
 
 @inner
@@ -126,9 +128,9 @@ def length(number: int) -> int:
 @inner
 def size(coder: IntArray, data: npt.NDArray[np.uint8], counts: IntArray, level: int, place: int, number: int) -> int:
     """Write or read a number of at least 1: how many bits it has, then these; -1 if they are too many."""
-    told, bits = length(number), 1
+    wanted, bits = length(number), 1
     while decision(
-        coder, data, counts, MORE + SIZES * level + bits, MORE_AT + SIZES * place + bits, 1 if told > bits else 0
+        coder, data, counts, MORE + SIZES * level + bits, MORE_AT + SIZES * place + bits, 1 if wanted > bits else 0
     ):
         bits += 1
         if bits >= SIZES:

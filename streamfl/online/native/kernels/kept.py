@@ -75,7 +75,7 @@ def unfit() -> bool:
 
 
 def places() -> list[Path]:
-    """Return the folders for the cache, in order: `NUMBA_CACHE_DIR`, beside the sources, the user's cache."""
+    """Return the folders for the cache, in order: `NUMBA_CACHE_DIR`, next to the sources, the user's cache."""
     named = [Path(_config.CACHE_DIR)] if _config.CACHE_DIR else []
     user = Path(_dirs(appname="numba", appauthor=False).user_cache_dir)
     return [*named, KERNELS / "__pycache__", user]
@@ -161,7 +161,7 @@ def _saved(folder: Path, name: str, key: object, code: object) -> bool:
 
 
 def _forget(newest: Path) -> None:
-    """Remove all but the newest versions beside a folder."""
+    """Remove all but the newest versions next to a folder."""
     others = [folder for folder in newest.parent.glob("streamfl-*") if folder != newest]
     for folder in sorted(others, key=lambda folder: folder.stat().st_mtime, reverse=True)[VERSIONS - 1 :]:
         shutil.rmtree(folder, ignore_errors=True)

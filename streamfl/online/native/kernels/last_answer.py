@@ -25,8 +25,8 @@ from streamfl.protocol.native.settings import FOLLOWING, NONE
 # answer".
 KEPT = 0.99
 
-# The votes of what all clients have had follow a label, beside the client's own counts; and, in that, the votes that
-# are spread over all labels, whatever has followed. docs/choices.md, "The last answer".
+# How many votes the counts of all clients have, next to the client's own counts; and how many of these are spread
+# over all labels, whatever has followed. docs/choices.md, "The last answer".
 VOTES, SPREAD = 5.0, 1.0
 
 # Rows of the predictions: all other experts, then the last label; or the last target, and the last error. The own
@@ -95,7 +95,7 @@ def mix_last_answer(
 
 @compiled
 def mix_again(last: Last, targets: bool) -> None:
-    """Mix what was said before, by the weights of now."""
+    """Mix earlier predictions by the present weights."""
     if targets:
         mix_targets(last.mixing, last.predictions, -math.inf, math.inf)
     else:
@@ -172,9 +172,11 @@ def count_following(following: IntArray, counts: FloatArray, label: int) -> None
 
 @compiled
 def begin_to_mix(mixing: Mixing) -> None:
-    """Begin with equal weights; stacked, with what both models say of the features, and what follows the last answer.
+    """Begin with equal weights, but for the stacked ones.
 
-    That is Bayes' rule for labels, if the last one and the features say different things.
+    These begin at half for each of two predictions from the features, that of the other experts and that of the own
+    model, and at 1 for what follows the last answer. That is Bayes' rule for labels, if the last one and the features
+    say different things.
     """
     for e in range(len(mixing.best)):
         mixing.best[e] = 1.0 / len(mixing.best)

@@ -176,7 +176,7 @@ def learn_to_mix_targets(mixing: Mixing, predictions: Predictions, truth: float)
 
 @inner
 def farthest_error(records: float, variance: float) -> float:
-    """Return as what larger errors count; with few records, whose variance is rough, the bound is wider."""
+    """Return the error as which larger ones count; it is larger after few records, whose variance is rough."""
     if records < FIRST or variance == 0.0:
         return math.inf
     return FARTHEST * max(1.0, KNOWN / records) * math.sqrt(variance)

@@ -32,7 +32,7 @@ from streamfl.online.native.kernels.own import (
     largest_believed,
     least_believed,
     own_learns,
-    own_says,
+    own_predicts,
     own_sees,
 )
 from streamfl.online.native.kernels.scaling import (
@@ -60,7 +60,7 @@ class Learning(NamedTuple):
 
     `measured` is the record's features as distances to others are measured: on the client's own scale, if it has a
     model of its own. `agreed` is the mixture of the experts that all clients share, the models and `rounds`.
-    `mixing`, which serves, has the client's own experts beside them. `believed` are the least and the largest target
+    `mixing`, which serves, has the client's own experts next to them. `believed` are the least and the largest target
     that are believed by those of all clients, shape (2,).
     """
 
@@ -127,9 +127,9 @@ def mix(learning: Learning, centre: float, is_next: bool) -> None:
     else:
         mix_labels(learning.mixing, learning.predictions)
     if len(own.weights):
-        own_says(own, learning.tests, mixed, centre, learning.targets)
+        own_predicts(own, learning.tests, mixed, centre, learning.targets)
     if len(learning.last.predictions.by_expert):
-        mix_last_answer(learning.last, mixed, own.told, centre, learning.targets, is_next, least, largest)
+        mix_last_answer(learning.last, mixed, own.given, centre, learning.targets, is_next, least, largest)
 
 
 @inner
@@ -234,7 +234,7 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
         forget_first_targets(learning.own, mixing.targets.first)
     if len(learning.last.predictions.by_expert):
         correct_last_target(learning.last, mixing.targets.first[FIRST - 1, 0])
-    if seen == FIRST:  # otherwise other clients have trained the models, too
+    if seen == FIRST:  # otherwise other clients have also trained the models
         models.centre[0] = mean_target(mixing.targets)
         clear(models.weights)
         for row in range(touched.counted[0].rows):

@@ -37,8 +37,9 @@ class Own(NamedTuple):
 
     `weights` has shape (d + 1, C); `table` (rows, C), without rows if it has no ferns; `known` counts the records of
     each label (C,). The last features and labels may be names that are gone. `z` (d + 1,), 0 for these, and `cells`
-    are those of the record seen last. `said` is what the model said of it, and `told` what the mixture is told, both
-    by present column. `running` is one `OWN_RUNNING`, shape (1,).
+    are those of the record seen last. `predicted` is what the model predicts for it, and `given` what the mixture
+    gets: before ten records the predictions of others. Both are by present column. `running` is one `OWN_RUNNING`,
+    shape (1,).
     """
 
     weights: FloatArray
@@ -47,8 +48,8 @@ class Own(NamedTuple):
     scales: Scales
     z: FloatArray
     cells: IntArray
-    said: FloatArray
-    told: FloatArray
+    predicted: FloatArray
+    given: FloatArray
     running: npt.NDArray[np.void]
 
 
@@ -59,27 +60,27 @@ def own_sees(own: Own, X: FloatArray, i: int) -> None:
 
 
 @compiled
-def own_says(own: Own, tests: Tests, others: FloatArray, centre: float, targets: bool) -> None:
+def own_predicts(own: Own, tests: Tests, others: FloatArray, centre: float, targets: bool) -> None:
     """Predict the record seen last; targets are measured from `centre`.
 
-    Before ten records the mixture is told the `others`.
+    Before ten records the mixture gets the `others`.
     """
     find_own_cells(own, tests)
-    columns, sees = len(own.said), HALF if len(own.cells) else 1.0
+    columns, sees = len(own.predicted), HALF if len(own.cells) else 1.0
     for c in range(columns):
-        own.said[c] = 0.0
+        own.predicted[c] = 0.0
     for j in range(len(own.z)):
         for c in range(columns):
-            own.said[c] += sees * own.z[j] * own.weights[j, c]
+            own.predicted[c] += sees * own.z[j] * own.weights[j, c]
     for fern in range(len(own.cells)):
         for c in range(columns):
-            own.said[c] += own.table[own.cells[fern], c]
+            own.predicted[c] += own.table[own.cells[fern], c]
     if targets:
-        own.said[0] = own.running[0].mean + own.said[0] - centre
+        own.predicted[0] = own.running[0].mean + own.predicted[0] - centre
     else:
         softmax_of_known(own)
     for c in range(columns):
-        own.told[c] = others[c] if own.running[0].records < FEWEST else own.said[c]
+        own.given[c] = others[c] if own.running[0].records < FEWEST else own.predicted[c]
 
 
 @inner
@@ -99,21 +100,21 @@ def find_own_cells(own: Own, tests: Tests) -> None:
 def softmax_of_known(own: Own) -> None:
     """Turn outputs into probabilities of the labels that this client has had; before any, of all."""
     largest, total, any_known = -math.inf, 0.0, False
-    for c in range(len(own.said)):
+    for c in range(len(own.predicted)):
         any_known = any_known or own.known[c] > 0.0
-    for c in range(len(own.said)):
+    for c in range(len(own.predicted)):
         if own.known[c] > 0.0 or not any_known:
-            largest = max(largest, own.said[c])
-    for c in range(len(own.said)):
-        own.said[c] = math.exp(own.said[c] - largest) if own.known[c] > 0.0 or not any_known else 0.0
-        total += own.said[c]
-    for c in range(len(own.said)):
-        own.said[c] /= total
+            largest = max(largest, own.predicted[c])
+    for c in range(len(own.predicted)):
+        own.predicted[c] = math.exp(own.predicted[c] - largest) if own.known[c] > 0.0 or not any_known else 0.0
+        total += own.predicted[c]
+    for c in range(len(own.predicted)):
+        own.predicted[c] /= total
 
 
 @compiled
 def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, targets: bool) -> None:
-    """Learn row i, of which it has just said something; `truth` is the column of its label, or its target."""
+    """Learn row i, which it has just predicted; `truth` is the column of its label, or its target."""
     count_in(own.scales, X, i)
     running, moved, square = own.running[0], 0.0, 0.0
     running.records += 1.0
@@ -133,8 +134,8 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
     square = ferns + sees * sees * square
     running.norm += (square - running.norm) / min(running.records, WINDOW)
     length = rate / (running.norm + 0.5 * rate * square)
-    for c in range(len(own.said)):
-        error = own.said[c] + moved
+    for c in range(len(own.predicted)):
+        error = own.predicted[c] + moved
         if targets:  # the first one becomes the mean, whatever centre there was before it
             error = 0.0 if running.records == 1.0 else error - (truth - centre)
         elif c == int(truth):

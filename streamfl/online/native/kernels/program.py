@@ -52,7 +52,7 @@ class LinkedPart(AnalysisPass):
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        """Register it, with all parts that are to be linked beside it."""
+        """Register it, with all parts that are to be linked with it."""
         lowered, part = state.cr, state.library
         module, name = lowered.fndesc.lookup_module(), lowered.fndesc.qualname
         handle = _dynfunc.make_function(module, name, "", 0, lowered.env, (part,))

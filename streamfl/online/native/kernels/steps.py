@@ -11,7 +11,7 @@ from streamfl.online.native.kernels.compiled import inner
 from streamfl.online.native.kernels.ferns import is_awake
 from streamfl.protocol.native.settings import FERNS, WHITENED, WINDOW
 
-# The ridge, as a part of the mean of the second moments; and the fewest records for which an inverse is kept.
+# The ridge, as a part of the mean of the second moments; and how many records an inverse is kept for at least.
 RIDGE, REFRESH = 0.1, 32
 
 # Up to so many inputs steps are whitened by all second moments, beyond by their diagonal.

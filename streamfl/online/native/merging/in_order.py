@@ -15,31 +15,31 @@ from streamfl.protocol.native.order import Order
 from streamfl.protocol.native.steps import Steps
 
 
-def learnt_told(learnt: NativeLearnt, order: Order) -> NativeLearnt:
+def learnt_as_sent(learnt: NativeLearnt, order: Order) -> NativeLearnt:
     """Return what a client learnt, with places in place of cells."""
-    places, by_place = order.told(learnt.cells)
+    places, by_place = order.places_of(learnt.cells)
     return replace(learnt, cells=places, visits=learnt.visits[by_place], table=learnt.table[by_place])
 
 
-def learnt_heard(learnt: NativeLearnt, order: Order) -> NativeLearnt:
+def learnt_as_received(learnt: NativeLearnt, order: Order) -> NativeLearnt:
     """Return what a client learnt with cells in place of places; by any writer: what does not fit stays as it is."""
-    cells, by_cell = order.heard(learnt.cells)
+    cells, by_cell = order.cells_at(learnt.cells)
     if any(part.shape[:1] != by_cell.shape for part in (learnt.visits, learnt.table)):
         return learnt
     return replace(learnt, cells=cells, visits=learnt.visits[by_cell], table=learnt.table[by_cell])
 
 
-def change_told(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
+def change_as_sent(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
     """Return a change as it is published, with places in place of cells, and whole numbers of the steps before it."""
-    places, by_place = order.told(change.cells)
+    places, by_place = order.places_of(change.cells)
     step = step_of_cells(steps, change.cells.astype(np.int64))
     moments = replace(change.moments, features=())
     return replace(change, cells=places, table=(change.table / step)[by_place], moments=moments)
 
 
-def change_heard(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
+def change_as_received(change: NativeChange, order: Order, steps: Steps) -> NativeChange:
     """Return a published change with cells and numbers; it has its shapes."""
-    cells, by_cell = order.heard(change.cells)
+    cells, by_cell = order.cells_at(change.cells)
     step = step_of_cells(steps, cells.astype(np.int64))
     return replace(change, cells=cells, table=change.table[by_cell] * step)
 

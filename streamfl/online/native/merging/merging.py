@@ -10,7 +10,7 @@ from streamfl.learning.fixed_point import weighted_mean
 from streamfl.learning.grid import SHARE, on_grid, shares_on_grid
 from streamfl.online.native.merging import agreed_pairs, influence
 from streamfl.online.native.merging.agreed_moments import Seen, after_round
-from streamfl.online.native.merging.in_order import change_told
+from streamfl.online.native.merging.in_order import change_as_sent
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.placing import rows_of
 from streamfl.online.native.merging.way import Way
@@ -86,7 +86,7 @@ def after(
     cells = change.cells.astype(np.int64)
     grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
     state = replace(change.after(agreed), table=grown.table, kept_back=kept_back)
-    told = change if order is None else change_told(change, order, agreed.steps)
+    told = change if order is None else change_as_sent(change, order, agreed.steps)
     return replace(state, early=scales.early, far=scales.far), told
 
 

@@ -1,4 +1,4 @@
-"""The way over a wire: numbers go on grids, and one client's influence on what is agreed is that of its records."""
+"""The way over a wire: numbers are rounded to grids, and a client's influence is that of its records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from streamfl.online.native.merging.grids import (
     step_of_weights,
 )
 from streamfl.online.native.merging.placing import placed, placed_weights
-from streamfl.online.native.merging.rounding import ROOM, most_steps, rounded, rounded_second, rows_sent, told
+from streamfl.online.native.merging.rounding import ROOM, most_steps, rounded, rounded_second, rows_sent, split_change
 from streamfl.online.native.merging.way import LearntNumbers, Merged, Raw, Way
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -51,9 +51,9 @@ class OnGrids(Way):
         """
         common = agreed.steps if agreed.steps.are_known else median_steps(parts)
         kept_back = agreed.kept_back.over(grown.weights, grown.table)
-        weights, left = told(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(common))
+        weights, left = split_change(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(common))
         cells, table = _by_visits(parts, grown, common)
-        table, kept_back.table[cells] = told(table, kept_back.table[cells], step_of_cells(common, cells))
+        table, kept_back.table[cells] = split_change(table, kept_back.table[cells], step_of_cells(common, cells))
         moved = table.any(axis=(1, 2))
         return Merged(weights, cells[moved], table[moved], next_steps(parts), replace(kept_back, weights=left))
 

@@ -65,12 +65,12 @@ def rounded(
     return whole + 0.0  # no negative zeros
 
 
-def told(change: FloatArray, kept_back: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+def split_change(change: FloatArray, kept_back: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what is published of a change, and what is kept back for the next one.
 
     Examples
     --------
-    >>> told(np.array([[[1.3]]]), np.array([[[0.4]]]), np.array([[1.0]]))
+    >>> split_change(np.array([[[1.3]]]), np.array([[[0.4]]]), np.array([[1.0]]))
     (array([[[2.]]]), array([[[-0.3125]]]))
     """
     whole = change + kept_back
@@ -119,7 +119,7 @@ def rounded_second(second: FloatArray, steps: Steps) -> FloatArray:
 
 
 def most_steps(records: int, coarser: int = 0) -> float:
-    """Return the largest number of steps that is sent of so many records: large numbers can be added, too.
+    """Return the largest number of steps that is sent of so many records: large numbers can also be added.
 
     >>> most_steps(100), most_steps(100, coarser=4)
     (175921860.44416, 10995116.27776)

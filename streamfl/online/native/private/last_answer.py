@@ -176,7 +176,7 @@ class LastAnswer:
     def of(cls, state: LastAnswerState, *, targets: bool) -> "LastAnswer":
         """Return the last answer that continues from a saved state; what all clients had is agreed on, not saved.
 
-        A file from before there was an own model has one expert less: its mixture begins anew.
+        A file from before there was an own model has one expert less: its mixture begins again.
 
         Raises
         ------

@@ -9,7 +9,7 @@ from streamfl.arrays import FloatArray
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.compiled import plain
-from streamfl.online.native.kernels.own import CELLS, OWN_RUNNING, Own, own_learns, own_says, own_sees
+from streamfl.online.native.kernels.own import CELLS, OWN_RUNNING, Own, own_learns, own_predicts, own_sees
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
 from streamfl.online.native.private.own_state import OwnState
@@ -23,7 +23,7 @@ class OwnModel:
     """The model that a client learns of its records alone, standardised by their own moments.
 
     Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, ferns
-    with a table of their own and half a linear part; without ferns, a linear model beside the mean.
+    with a table of their own and half a linear part; without ferns, a linear model next to the mean.
 
     Examples
     --------
@@ -80,11 +80,11 @@ class OwnModel:
         """Return the arrays as the compiled loops take them."""
         z, cells = np.zeros(len(self._weights)), np.zeros(OWN_FERNS if self.ferns else 0, np.int64)
         z[0], columns = 1.0, 1 if self.targets else len(self._present[1])
-        said, told = np.zeros(columns), np.zeros(columns)
-        return Own(self._weights, self._table, self._known, self._scales, z, cells, said, told, self._running)
+        predicted, given = np.zeros(columns), np.zeros(columns)
+        return Own(self._weights, self._table, self._known, self._scales, z, cells, predicted, given, self._running)
 
     def says(self, ferns: Ferns, X: FloatArray, others: FloatArray, centre: float = 0.0) -> FloatArray:
-        """Return its predictions as a mixture is told them: until it knows something, those of `others`.
+        """Return its predictions as a mixture gets them: until it knows something, those of `others`.
 
         Parameters
         ----------
@@ -95,18 +95,18 @@ class OwnModel:
         others
             What all other experts predict, shape (n, columns); targets are measured from `centre`, as the result.
         """
-        own, X, told = self.arrays, plain(X), others.copy()
-        for i, row in enumerate(told):
+        own, X, predictions = self.arrays, plain(X), others.copy()
+        for i, row in enumerate(predictions):
             own_sees(own, X, i)
-            own_says(own, ferns.tests, others[i], centre, self.targets)
-            row[:] = own.told
-        return told
+            own_predicts(own, ferns.tests, others[i], centre, self.targets)
+            row[:] = own.given
+        return predictions
 
     def learn(self, ferns: Ferns, X: FloatArray, truth: float, centre: float = 0.0) -> None:
         """Learn a record, shape (1, d), and the index of its label, or its target."""
         own, X = self.arrays, plain(X)
         own_sees(own, X, 0)
-        own_says(own, ferns.tests, np.zeros(len(own.said)), centre, self.targets)
+        own_predicts(own, ferns.tests, np.zeros(len(own.predicted)), centre, self.targets)
         own_learns(own, X, 0, truth, centre, self.targets)
 
     def state(self) -> OwnState:

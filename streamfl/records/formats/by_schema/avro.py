@@ -37,7 +37,7 @@ def avro(text: str) -> Read:
 
 
 def _check(schema: Any, named: dict[str, Any], above: tuple[str, ...]) -> int:
-    """Return the fewest bytes of a value, after refusing what bytes of others could make endless."""
+    """Return the minimum number of bytes of a value, after refusing what bytes of others could make endless."""
     if len(above) > _DEEPEST:
         raise NoSchemaError("the schema is nested too deeply")
     if isinstance(schema, list):

@@ -170,7 +170,7 @@ class Repartitioning:
             if not queue.begun.is_open(message.offset):
                 continue
             if queue.messages and queue.messages[-1][1].is_mark:
-                queue.size -= size_of(queue.messages.pop()[0])  # it goes on: that was not the end
+                queue.size -= size_of(queue.messages.pop()[0])  # it continues: that was not the end
             time = now if message.timestamp < 0 else min(message.timestamp, now)
             queue.messages.append((message, whose, time))
             queue.size += size_of(message)

@@ -1,4 +1,4 @@
-"""How far a partition is done, as it is told beside a committed offset."""
+"""How far a partition is done, as the metadata of a committed offset says it."""
 
 from dataclasses import dataclass
 
@@ -9,25 +9,25 @@ class PartitionProgress:
 
     Examples
     --------
-    >>> PartitionProgress(100, 130, (100, 117)).told, PartitionProgress.of(100, "30:0,17")
+    >>> PartitionProgress(100, 130, (100, 117)).metadata, PartitionProgress.of(100, "30:0,17")
     ('30:0,17', PartitionProgress(offset=100, upto=130, held=(100, 117)))
     """
 
     offset: int  # all before it is done
-    # All before `upto` is done, too, but for the offsets `held`.
+    # All before `upto` is also done, but for the offsets `held`.
     upto: int
     held: tuple[int, ...] = ()
 
     @property
-    def told(self) -> str:
-        """Return what is told beside the offset."""
+    def metadata(self) -> str:
+        """Return the metadata of the offset."""
         held = ",".join(str(one - self.offset) for one in self.held)
         return f"{self.upto - self.offset}:{held}" if held else ""
 
     @classmethod
-    def of(cls, offset: int, told: str) -> "PartitionProgress":
-        """Return the progress at an offset of which this was told."""
-        upto, _, held = told.partition(":")
+    def of(cls, offset: int, metadata: str) -> "PartitionProgress":
+        """Return the progress at an offset with this metadata."""
+        upto, _, held = metadata.partition(":")
         if not held:
             return cls(offset, offset)
         return cls(offset, offset + int(upto), tuple(offset + int(one) for one in held.split(",")))

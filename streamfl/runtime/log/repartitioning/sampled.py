@@ -15,7 +15,7 @@ Read = Sequence[tuple[Whose, int]]
 # with a record below which it warns.
 CLIENTS_LISTED, FEW, ENOUGH = 100, 0.01, 0.5
 
-# Seconds beside the delay of labels for which records wait: see docs/kafka.md.
+# Seconds for which records wait beyond the delay of labels: see docs/kafka.md.
 GRACE = 60.0
 
 

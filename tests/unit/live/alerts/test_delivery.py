@@ -180,7 +180,7 @@ def test_what_waits_is_bounded_and_what_is_given_up_is_told() -> None:
 
 
 def test_settings_without_anybody_to_tell_are_refused() -> None:
-    with pytest.raises(UsageError, match="nobody would be told"):
+    with pytest.raises(UsageError, match="alerts would reach nobody"):
         channels(Alerts())
     assert [type(one) for one in channels(Alerts(webhook="https://x", command=("mail",)))] == [Webhook, LocalProgram]
 

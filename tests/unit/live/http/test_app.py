@@ -26,6 +26,7 @@ from streamfl.live.http.infer import RequestLimits
 from streamfl.live.http.serving import _listening, serve, serving
 from streamfl.live.stopping import Stop
 from streamfl.protocol.registry import Registry, TargetUnit
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.values.time_features import TimeFeatures
 from streamfl.records.values.times import Notation
 from streamfl.run.model_file import ServedModel
@@ -139,6 +140,16 @@ def test_a_model_with_features_of_the_time_takes_the_time():
     assert unread.startswith(
         'input "at": 1 of 2 cells cannot be read and count as missing; the first one, of record 1'
     )
+
+
+def test_a_request_brings_the_lags_of_a_record_as_columns():
+    past = PastFeatures((1,))
+    registry = Registry(1, ("a", *past.names(("a",))), ("no", "yes"), np.zeros(2), np.ones(2))
+    W = np.array([[0.0, 0.0], [-1.0, 1.0], [0.0, 0.0]])  # yes if it was above 0
+    model = ServedModel("classification", "softmax", registry, W, past=past)
+    assert [one["name"] for one in call(answers(model), "GET", "/v2/models/m").json["inputs"]] == ["a", "a[-1]"]
+    assert outputs(infer(model, A, column("a[-1]", [3.0, -3.0])))["prediction"] == ["yes", "no"]
+    assert "a[-1] of the model's features are missing; add them" in infer(model, A).error
 
 
 def test_the_model_may_change_between_two_requests_and_old_versions_are_gone():

@@ -127,8 +127,8 @@ def test_targets_are_predicted_from_the_first_record_on():
     ("model", "task", "reason"),
     [
         (tree.HoeffdingTreeClassifier(), "classification", "trees grown on different records have no mean"),
-        (linear_model.LinearRegression(), "classification", "is for regression, and this is classification"),
-        (naive_bayes.GaussianNB(), "regression", "is for classification, and this is regression"),
+        (linear_model.LinearRegression(), "classification", "is for regression, but the task is classification"),
+        (naive_bayes.GaussianNB(), "regression", "is for classification, but the task is regression"),
         (preprocessing.StandardScaler(), "classification", "predicts nothing"),
         (
             linear_model.LogisticRegression(initializer=optim.initializers.Normal()),

@@ -109,7 +109,7 @@ def test_records_and_predictions_leave_no_trace():
 @pytest.mark.parametrize(
     ("model", "labels", "reason"),
     [
-        (pre.StandardScaler(), None, "predicts nothing: end it in a classifier or a regressor"),
+        (pre.StandardScaler(), None, "predicts nothing; add a classifier or a regressor at its end"),
         (nb.GaussianNB(), (0, 1), "only a binary classifier takes labels"),
         (lm.PARegressor(), (0, 1), "only a binary classifier takes labels"),
         (lm.PAClassifier(), (1, True), "they must differ"),

@@ -36,7 +36,7 @@ def test_a_client_predicts_nothing_beyond_its_own_targets_so_far_and_a_tenth_of_
     X[40:] *= 50.0  # linear models would go far beyond
     learner, served = NativeLearner(settings), []
     for i in range(len(X)):
-        served.append(learner.learn(("x",), X[i : i + 1], y[i : i + 1])[0])
+        served.append(learner.learn(("x",), X[i : i + 1], y[i : i + 1])[0, 0])
     for i in range(1, len(X)):
         margin = 0.1 * np.ptp(y[:i]) + 1e-9
         assert y[:i].min() - margin <= served[i] <= y[:i].max() + margin

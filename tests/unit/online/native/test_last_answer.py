@@ -14,6 +14,7 @@ from streamfl.online.native.merging import merging
 from streamfl.online.native.mixture import LabelMixture
 from streamfl.online.native.private import last_answer_state
 from streamfl.online.native.private.last_answer import LastAnswer
+from streamfl.protocol.messages.decision_rule import likeliest, together
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import FOLLOWING, NativeSettings
 from streamfl.sampling import generator
@@ -148,8 +149,8 @@ def in_runs(n, labels, length, seed=0):
 def test_labels_in_runs_are_predicted_as_well_as_by_repeating_the_last_one(length):
     y, X = in_runs(3000, 3, length), noise(3000)
     no_change = np.mean(y[1:] == y[:-1])
-    served = NativeLearner(NativeSettings("linear")).learn(("x", "y"), X, y, LABELS)
-    without = NativeLearner(NativeSettings("linear", last_answer=False)).learn(("x", "y"), X, y, LABELS)
+    served = likeliest(NativeLearner(NativeSettings("linear")).learn(("x", "y"), X, y, LABELS))
+    without = likeliest(NativeLearner(NativeSettings("linear", last_answer=False)).learn(("x", "y"), X, y, LABELS))
     codes = np.array([list(dict.fromkeys(y)).index(label) for label in y])  # in the order of their first record
     assert np.mean(served == codes) > no_change - 0.005
     assert np.mean(without == codes) < no_change - 0.02
@@ -157,15 +158,15 @@ def test_labels_in_runs_are_predicted_as_well_as_by_repeating_the_last_one(lengt
 
 def test_labels_that_alternate_are_predicted_where_no_change_is_always_wrong():
     y = np.arange(1000.0) % 3
-    served = NativeLearner(NativeSettings("linear")).learn(("x", "y"), noise(1000), y, LABELS)
+    served = likeliest(NativeLearner(NativeSettings("linear")).learn(("x", "y"), noise(1000), y, LABELS))
     assert np.mean(served == y) > 0.97
 
 
 def test_targets_near_the_last_one_are_predicted_better():
     rng = generator(2, "walk")
     y, X = np.cumsum(rng.normal(size=1500)), noise(1500)
-    served = NativeLearner(NativeSettings("linear", targets=True)).learn(("x", "y"), X, y)
-    without = NativeLearner(NativeSettings("linear", targets=True, last_answer=False)).learn(("x", "y"), X, y)
+    served = NativeLearner(NativeSettings("linear", targets=True)).learn(("x", "y"), X, y)[:, 0]
+    without = NativeLearner(NativeSettings("linear", targets=True, last_answer=False)).learn(("x", "y"), X, y)[:, 0]
     no_change = np.abs(np.diff(y)).mean()
     assert np.abs(served - y)[1:].mean() < 1.05 * no_change
     assert np.abs(without - y)[1:].mean() > 1.2 * no_change
@@ -204,13 +205,13 @@ def test_the_last_answer_has_the_same_bits_however_records_are_split(targets):
     y, X = in_runs(400, 3, 10), noise(400)
     settings, names = NativeSettings("linear", targets=targets), () if targets else LABELS
     whole, one_by_one = NativeLearner(settings), NativeLearner(settings)
-    served = whole.learn(("x", "y"), X, y, names)
+    served = together([whole.learn(("x", "y"), X, y, names)], 1 if targets else 3)
     single = []
     for i in range(400):
         if i % 3:
             one_by_one.predicted(("x", "y"), X[i : i + 1])  # its prediction is not made again
-        single.extend(one_by_one.learn(("x", "y"), X[i : i + 1], y[i : i + 1], names))
-    assert served.tolist() == single
+        single.append(one_by_one.learn(("x", "y"), X[i : i + 1], y[i : i + 1], names))
+    assert served.tolist() == together(single, served.shape[1]).tolist()
     assert state(whole) == state(one_by_one)
     assert whole.last.shares[1] > 0.0
 
@@ -219,7 +220,7 @@ def test_an_outlier_among_the_first_targets_is_undone():
     last, X = NativeLearner(NativeSettings("linear", targets=True)), noise(200)
     y = np.cumsum(generator(5, "walk").normal(size=200))
     y[3] = 1e12
-    served = last.learn(("x", "y"), X, y)
+    served = last.learn(("x", "y"), X, y)[:, 0]
     assert np.abs(served - y)[20:].mean() < 3.0
     assert abs(last.last._target[0]["target"]) < 100.0
     assert last.last._target[0]["square"] < 1e4
@@ -288,7 +289,7 @@ def test_a_restart_that_brings_labels_in_another_order_carries_it_over():
     assert learner.last.expected(np.full(3, 1 / 3))[0].tolist() == followed[::-1].tolist()
     assert learner.last.shares[1] > 0.0
     later = in_runs(300, 3, 20, seed=9)
-    served = learner.learn(("x", "y"), noise(300), later, LABELS)
+    served = likeliest(learner.learn(("x", "y"), noise(300), later, LABELS))
     said = np.array([LABELS.index(learner.labels[int(code)]) for code in served])
     assert np.mean(said == later) > 0.9
 

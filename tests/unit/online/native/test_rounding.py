@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.online.native.merging.rounding import PART, most_steps, rounded, rounded_second, rows_sent, told
+from streamfl.online.native.merging.rounding import PART, most_steps, rounded, rounded_second, rows_sent, split_change
 from streamfl.protocol.native.steps import Steps
 
 STEP = np.array([[0.25], [2.0]])
@@ -75,7 +75,7 @@ def test_a_row_moves_as_seldom_as_its_largest_number_asks_for_and_then_no_more_c
 def test_nothing_is_lost_but_the_parts_of_a_step_that_are_too_small_to_keep(changes, columns):
     step, kept_back, sent = np.array([[0.5]]), np.zeros((1, 1, columns)), np.zeros((1, 1, columns))
     for change in changes:
-        published, kept_back = told(change * np.array([[[1.0, -1.0][:columns]]]), kept_back, step)
+        published, kept_back = split_change(change * np.array([[[1.0, -1.0][:columns]]]), kept_back, step)
         sent += published
         assert np.abs(kept_back).max() <= 0.5 * step  # of two columns the sums are the numbers
         np.testing.assert_array_equal(kept_back, PART * step * np.rint(kept_back / (PART * step)))
@@ -87,7 +87,7 @@ def test_nothing_is_lost_but_the_parts_of_a_step_that_are_too_small_to_keep(chan
 def test_a_change_far_below_a_step_is_told_once_it_has_added_up():
     kept_back, published = np.zeros((1, 1, 1)), []
     for _ in range(8):
-        now, kept_back = told(np.full((1, 1, 1), 0.25), kept_back, np.array([[1.0]]))
+        now, kept_back = split_change(np.full((1, 1, 1), 0.25), kept_back, np.array([[1.0]]))
         published.append(float(now[0, 0, 0]))
     assert published == [0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
 

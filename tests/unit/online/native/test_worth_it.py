@@ -7,6 +7,7 @@ from streamfl.bounds import NAMED
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.private.own import OwnModel
+from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.records import Batch, Span
 from streamfl.sampling import generator
@@ -36,7 +37,7 @@ def federated(kind: str) -> list[np.ndarray]:
         for c, (machine, (X, y)) in enumerate(zip(machines, streams, strict=True)):
             machine.begin(t + 1, 1)
             machine.learn([Batch(Span("p", t * SIZE, (t + 1) * SIZE), rows, NAMES, X[rows], y[rows], LABELS)])
-            told = [machine.labels[int(code)] if code >= 0 else "" for code in machine.served]
+            told = [machine.labels[int(code)] if code >= 0 else "" for code in likeliest(machine.served)]
             right[c] = np.append(
                 right[c], [said == LABELS[int(truth)] for said, truth in zip(told, y[rows], strict=True)]
             )

@@ -118,8 +118,8 @@ def test_a_file_that_is_no_saved_estimator_is_refused_by_name(tmp_path: Path):
 def test_labels_keep_their_order_whatever_was_refused_between_them(tmp_path: Path):
     model = MasterFLClassifier(features="linear")
     model.learn_one({"a": 1}, "a")
-    with pytest.raises(ValueError, match="encode it first"):
-        model.learn_one({"a": "broken"}, "z")
+    with pytest.raises(ValueError, match="a record is a list"):
+        model.learn_one([1], "z")
     model.learn_one({"a": 1}, "zero", w=0)
     for i in range(50):
         model.learn_one({"a": i % 2}, "ab"[i % 2])
@@ -246,6 +246,12 @@ DAMAGES = {
     "model": put("parameters", "model", value="river:no.Such"),
     "detector": put("parameters", "detector", value=[1]),
     "parameters": put("parameters", value=[]),
+    "a column of two kinds": put("columns", "categories", value={"a": ["N"]}),
+    "values twice": put("columns", "categories", value={"wind": ["N", "N"]}),
+    "too many values": put("columns", "categories", value={"wind": [f"n{i}" for i in range(51)]}),
+    "counts of nothing": put("columns", "unusable", value={"nothing": 1}),
+    "errors": put(*CLIENT, "errors", value={"errors": [1e999], "levels": [0.1, 0.5, 0.9]}),
+    "levels": put(*CLIENT, "errors", value={"errors": [1.0], "levels": [0.1]}),
 }
 
 

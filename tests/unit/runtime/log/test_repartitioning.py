@@ -80,7 +80,7 @@ class Log:
     def commit(self, repartitioning: Repartitioning, taken: list[Repartitioned]) -> None:
         """Write, and how far was read, in one transaction."""
         self.written += taken
-        self.committed = {place: (done.offset, done.told) for place, done in repartitioning.progress.items()}
+        self.committed = {place: (done.offset, done.metadata) for place, done in repartitioning.progress.items()}
 
     def of(self, kind: Kind) -> dict[str, list[str]]:
         """Return the ids that were written of each client, in order."""
@@ -221,7 +221,7 @@ def test_of_a_thousand_labels_without_a_record_few_are_held_and_all_are_told():
     assert repartitioning.take(now, 10_000) == []
     progress = repartitioning.progress["results", 0]
     assert len(progress.held) == MOST_HELD
-    assert len(progress.told) < 4000
+    assert len(progress.metadata) < 4000
     now += GRACE
     log.read(repartitioning, now=now)
     log.commit(repartitioning, repartitioning.take(now, 10_000))
