@@ -238,11 +238,11 @@ class HostNode:
 
     def _compare(self, client: str, node: ClientNode) -> None:
         """Compare the features of a client that has just joined once with those that the federation knows."""
-        registered = node.machine.registered
-        if not node.features or not registered:
+        own, registered = node.machine.features, node.machine.registered
+        if not own or not registered:
             return
         self._compared.add(client)
-        found = other_features(node.features, registered)
+        found = other_features(own, registered)
         if found is not None:
             LOG.warning(
                 "other features than the federation's",

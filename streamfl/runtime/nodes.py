@@ -88,7 +88,6 @@ class ClientNode:
     observe: Callable[[Answered | Predicted | PostUpdate | Dropped | OverBudget], None] = unobserved
     finished: bool = False
     reading: ReadCounts = field(default_factory=ReadCounts)  # counts the records that the source has returned
-    features: dict[str, None] = field(default_factory=dict)  # those of the records that the source has returned
     _end_reported: bool = False
     _delayed_source: DelayedSource | None = field(init=False)
 
@@ -120,7 +119,6 @@ class ClientNode:
         batches = self._polled()
         if batches:
             self.reading.returned(batches)
-            self.features.update(dict.fromkeys(name for batch in batches for name in batch.features))
             self.handle(RecordsRead(batches), now)
         elif self.source.ended and not self._end_reported:
             self._end_reported = True

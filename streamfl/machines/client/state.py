@@ -181,6 +181,11 @@ class ClientState:
         return self._models.serving(self._ledger.opened)
 
     @property
+    def features(self) -> tuple[str, ...]:
+        """Return the features of the pending records, in order of appearance."""
+        return tuple(dict.fromkeys(name for batch in self._buffer.batches for name in batch.features))
+
+    @property
     def registered(self) -> tuple[str, ...]:
         """Return the features that all know in the open round; empty until its models have arrived."""
         opened = self._ledger.opened

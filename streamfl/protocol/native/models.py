@@ -47,7 +47,7 @@ class NativeState:
     weights: FloatArray  # linear weights, shape (d + 1, models, columns)
 
     # What each cell of a fern adds to an output, shape (rows, rates, columns); the ferns of all depths one after
-    # another. In 32 or 64 bits: all its values fit 32, see `NativeChange.rows`.
+    # another. It is held in 32 bits, which all its values fit: see `NativeChange.rows`.
     table: RealArray
     chain: str = ""  # a digest of all changes so far
     rests: Mapping[str, Rest] = field(default_factory=dict)  # the sleep of each group of experts: see `sleeping`
@@ -70,6 +70,11 @@ class NativeState:
     # The least and the largest target of all clients since the beginning; empty before any, if those of some are not
     # known, and for labels.
     extremes: Extremes = ()
+
+    def __post_init__(self) -> None:
+        """Hold the table in 32 bits; a message may bring 64."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of a forged one, which is not sound then
+            object.__setattr__(self, "table", np.asarray(self.table, np.float32))
 
     @cached_property
     def order(self) -> Order:

@@ -268,7 +268,7 @@ class EmbeddedFederation:
         batch = self._sources[client].add(features, X[:taken], y[:taken], labels)
         self._clients[client].machine.learn_early(batch)
         if follows and online is not None:
-            served = online.served[-taken:]
+            served = online.served[-taken:, 0]
         if served is not None:
             self._follow_errors(client, y[:taken], served)
         self._add_labels(labels, y[:taken])

@@ -61,7 +61,7 @@ def sums(records: list[tuple[float, float, int]], weights: list[float]) -> dict[
     result = part.work(W, History())
     repeated = np.concatenate([[0.0], y[:-1]])
     served = served_counts(part.records, result.served, repeated, {})
-    update = part.update(result, attempt="1-1", served=served, learnt=None, sample=None)
+    update = part.update(result, attempt="1-1", served=served, tried=(), learnt=None, sample=None)
     return LAYOUT.unpacked(sums_of(update, OPENED, LAYOUT, REGISTRY))
 
 
