@@ -6,17 +6,20 @@ learnt, scored or tested depends on it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import Update
 from streamfl.protocol.messages.base import FieldGroup
-from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule, Tried
+from streamfl.protocol.messages.decision_rule import LARGEST, LIKELIEST, DecisionRule, Tried
 
 # Counts decay by 1 / 2,000 a record, and the powers that are tried. docs/choices.md, "Decisions from probabilities".
 MEMORY = 2000.0
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+# More records than members can claim: sums and products of such counts are finite.
+MOST_COUNTED = 1e30
 
 # Kappas that are equal to so many digits are equal. docs/choices.md, "Bounds and rounding".
 DIGITS = 9
@@ -69,14 +72,14 @@ class SeenLabels(FieldGroup):
     def weights(self, labels: Sequence[str]) -> dict[str, float]:
         """Return 1 over the share of each label that was seen, times a number that makes it 1 if shares are equal.
 
-        A label counts as one record at least.
+        A label counts as one record at least, and no weight is larger than a rule may have: members may claim records.
 
         >>> SeenLabels(labels={"no": 30.0, "yes": 10.0}).weights(("no", "yes", "new"))
         {'no': 0.666667, 'yes': 2.0}
         """
         counts = {label: max(1.0, self.labels[label]) for label in labels if self.labels.get(label)}
         records = math.fsum(counts.values())
-        return {label: significant(records / (len(counts) * count)) for label, count in counts.items()}
+        return {label: min(LARGEST, significant(records / (len(counts) * count))) for label, count in counts.items()}
 
     @property
     def is_possible(self) -> bool:
@@ -86,7 +89,7 @@ class SeenLabels(FieldGroup):
         (True, False)
         """
         counts = [*self.labels.values(), *(n for one in self.tried for n in (one.correct, *one.answers.values()))]
-        return len(self.tried) in {0, len(POWERS)} and all(0.0 <= count < math.inf for count in counts)
+        return len(self.tried) in {0, len(POWERS)} and all(0.0 <= count <= MOST_COUNTED for count in counts)
 
     @property
     def best(self) -> float:
@@ -151,7 +154,7 @@ class Balanced:
 
     def after(self, seen: SeenLabels, updates: Sequence[Update], labels: Sequence[str]) -> SeenLabels:
         """Remember the labels of records."""
-        return seen.after(updates, labels)
+        return replace(seen.after(updates, labels), tried=())
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,10 @@ class BestKappa(Balanced):
         """Return the rule with the best power, and all powers to be tried."""
         weights = seen.weights(labels)
         return DecisionRule(weights=weights, power=seen.best, tried=POWERS) if weights else LIKELIEST
+
+    def after(self, seen: SeenLabels, updates: Sequence[Update], labels: Sequence[str]) -> SeenLabels:
+        """Also remember what each power would have answered."""
+        return seen.after(updates, labels)
 
 
 def _sums(
