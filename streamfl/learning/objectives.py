@@ -72,7 +72,7 @@ class SeenLabels(FieldGroup):
     def weights(self, labels: Sequence[str]) -> dict[str, float]:
         """Return 1 over the share of each label that was seen, times a number that makes it 1 if shares are equal.
 
-        A label counts as one record at least, and no weight is larger than a rule may have: members may claim records.
+        A label counts as one record at least. Whatever members claim, no weight is larger than a rule may have.
 
         >>> SeenLabels(labels={"no": 30.0, "yes": 10.0}).weights(("no", "yes", "new"))
         {'no': 0.666667, 'yes': 2.0}

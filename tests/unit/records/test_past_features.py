@@ -141,6 +141,25 @@ def test_an_embedded_federation_has_the_lags_of_the_file_and_predicts_the_next_r
             assert federation.predict(site, asked) == expected[frame["site"][300:].to_numpy() == site].tolist()
 
 
+def test_fields_without_number_leave_room_for_what_is_made_of_them() -> None:
+    """Else a message with many fields would keep its client out: a coordinator refuses more names than it takes."""
+    tables = {
+        "federation": {"most_features": 14},
+        "rounds": {"clock": "records", "size": 10},
+        "records": {"lags": [1], "window": 2, "fields": {"time": "at", "time_features": ["hour"]}},
+        "learning": {"features": "rounds"},
+    }
+    federation = streamfl.Federation(tables)
+    for i in range(25):
+        federation.learn("c", {"at": i, "label": "ab"[i % 2], **{f"x{j}": i for j in range(9)}})
+    features = federation.model().registry.features
+    assert (len(features), {*features} >= {"x0", "x2", "rate2(x2)", "hour sin"}, "x3" in features) == (
+        14,
+        True,
+        False,
+    )
+
+
 @pytest.mark.parametrize(
     ("tables", "why"),
     [
