@@ -117,5 +117,7 @@ def test_what_is_refused_or_only_predicted_teaches_no_text():
     model.learn_one({"wind": "S"}, "a", w=0)
     with pytest.raises(ValueError, match="a label is None"):
         model.learn_one({"wind": "S"}, None)
-    assert model._rows.columns["wind"].values == ("N",)
+    with pytest.raises(ValueError, match="more than 2000 features"):
+        model.learn_one({"wind": "S", **{f"x{i}": 1.0 for i in range(2000)}}, "a")
+    assert {name: column.features for name, column in model._rows.columns.items()} == {"wind": ("wind=N",)}
     assert [*model._rows.columns] == ["wind"]
