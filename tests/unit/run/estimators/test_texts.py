@@ -68,6 +68,16 @@ def test_saved_and_loaded_an_estimator_knows_its_texts(tmp_path: Path):
     assert again.summary == model.summary
 
 
+def test_saved_and_loaded_an_estimator_reads_units_and_leaves_out_what_it_left_out(tmp_path: Path):
+    model = estimator(features="rounds")
+    with pytest.warns(UserWarning, match="feature 'at' .* is left out"):
+        model.learn_one({"v": "12 mV", "at": "2026-03-01 10:00"}, "no")
+    model.save(tmp_path / "model")
+    rows = MasterFLClassifier.load(tmp_path / "model")._rows
+    found = rows.row({"v": "13 mV", "at": 5.0})
+    assert (found.features, found.X.tolist(), found.unusable) == (("v",), [[13.0]], None)
+
+
 def test_a_model_file_predicts_records_with_texts_as_the_estimator_does(tmp_path: Path):
     model, pairs = estimator(), records(80)  # whole rounds
     learnt(model, pairs)
