@@ -32,11 +32,11 @@ class TriedSums:
     correct: float = 0.0
     answers: Mapping[str, float] = field(default_factory=dict)  # by label
 
-    def after(self, told: Sequence[Tried], kept: float, labels: Sequence[str]) -> "TriedSums":
-        """Return the sums after a round, of which `kept` of those before is left."""
+    def after(self, tried: Sequence[Tried], kept: float, labels: Sequence[str]) -> "TriedSums":
+        """Return the sums after a round with these counts of clients; a share `kept` of those before is left."""
         return TriedSums(
-            correct=kept * self.correct + sum(one.correct for one in told),
-            answers=_sums(self.answers, [one.answers for one in told], kept, labels),
+            correct=kept * self.correct + sum(one.correct for one in tried),
+            answers=_sums(self.answers, [one.answers for one in tried], kept, labels),
         )
 
     def kappa(self, labels: Mapping[str, float]) -> float:
@@ -64,10 +64,10 @@ class SeenLabels(FieldGroup):
         """Return what is remembered after a round with these updates, of the labels that are registered by now."""
         counts = [{one.label: one.count} for update in updates for one in update.numbers.new]
         kept = math.exp(-sum(sum(part.values()) for part in counts) / MEMORY)
-        told = [update.numbers.tried for update in updates if update.numbers.tried]
-        by_power = zip(self.tried or (TriedSums(),) * len(POWERS), zip(*told, strict=True), strict=True)
-        tried = tuple(sums.after(parts, kept, labels) for sums, parts in by_power) if told else self.tried
-        return SeenLabels(labels=_sums(self.labels, counts, kept, labels), tried=tried)
+        tried = [update.numbers.tried for update in updates if update.numbers.tried]
+        before = self.tried or (TriedSums(),) * len(POWERS)
+        after = tuple(sums.after([one[i] for one in tried], kept, labels) for i, sums in enumerate(before))
+        return SeenLabels(labels=_sums(self.labels, counts, kept, labels), tried=after)
 
     def weights(self, labels: Sequence[str]) -> dict[str, float]:
         """Return 1 over the share of each label that was seen, times a number that makes it 1 if shares are equal.
@@ -172,7 +172,7 @@ class BestKappa(Balanced):
 
 
 def _sums(
-    before: Mapping[str, float], told: Sequence[Mapping[str, int]], kept: float, labels: Sequence[str]
+    before: Mapping[str, float], counts: Sequence[Mapping[str, int]], kept: float, labels: Sequence[str]
 ) -> dict[str, float]:
-    """Return counts by label: what is left of those before, and what is told."""
-    return {label: kept * before.get(label, 0.0) + sum(part.get(label, 0) for part in told) for label in labels}
+    """Return counts by label: a share `kept` of those before, and those of clients."""
+    return {label: kept * before.get(label, 0.0) + sum(part.get(label, 0) for part in counts) for label in labels}
