@@ -113,7 +113,15 @@ def test_a_process_that_needs_river_imports_river(program):
     assert "river" in imported(program, RIVER)
 
 
-EXTRAS = ("prometheus_client", "starlette", "uvicorn", "opentelemetry", "fastavro", "google.protobuf", "dp_accounting")
+EXTRAS = (
+    "prometheus_client",
+    "starlette",
+    "uvicorn",
+    "opentelemetry",
+    "fastavro",
+    "google.protobuf",
+    "dp_accounting",
+)
 WITHOUT_EXTRAS = """
 import sys
 sys.modules.update(dict.fromkeys({extras}))

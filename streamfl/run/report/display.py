@@ -294,7 +294,7 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
                 print_line(
                     console,
                     f"{'':<{_KEY}}pending: a client's last records are not sent if they are fewer than --min-records"
-                    + (f"; {count(result.answered)} were predicted where they are" if result.answered else ""),
+                    + (f"; {count(result.answered)} of them predicted where they are" if result.answered else ""),
                 )
             if result.ahead:
                 print_line(console, f"{'':<{_KEY}}{looks_ahead(result.ahead)}", "yellow")

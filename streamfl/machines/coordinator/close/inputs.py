@@ -18,8 +18,7 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.registry import Registry
 
-
-# Sums are rounded, by up to a hundredth of a feature's scale: values that are all equal count as this part of it apart.
+# Sums are rounded, by up to a hundredth of a feature's scale: equal values count as this part of it apart.
 _ROUNDED = 1 / 8
 
 

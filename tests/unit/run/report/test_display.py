@@ -193,7 +193,7 @@ def test_what_was_answered_and_that_figures_look_ahead_is_told(made_up: Build) -
         return " ".join(out.getvalue().split())
 
     assert "ahead" not in told(answered=12, ahead=0)
-    assert "12 were predicted where they are" in told(answered=12, ahead=0)
+    assert "12 of them predicted where they are" in told(answered=12, ahead=0)
     assert "models had learnt up to 3,451 later records of other clients" in told(ahead=3451)
 
 
