@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,15 @@ def test_a_cell_that_is_no_number_is_missing_and_told():
     assert told[0].filename == __file__
 
 
+def test_numbers_of_other_types_are_numbers_and_not_texts():
+    for number in (np.float32(1.5), Decimal("1.5"), np.int64(2), np.bool_(True)):
+        expected = ENCODED.predict_proba([{"x": float(number)}], missing="mean")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for records in ([{"x": number}], pl.DataFrame({"x": pl.Series([number], dtype=pl.Object)})):
+                assert (ENCODED.predict_proba(records, missing="mean") == expected).all()
+
+
 def test_a_model_reads_what_is_missing_as_its_training_did():
     model = replace(ENCODED, missing_values=("-1",), codes={"x": (-999.0,)})
     of = {"colour": "red"}
@@ -182,6 +192,11 @@ def test_contributions_and_the_intercept_add_up_to_the_score():
     assert why.intercept + sum(why.contributions.values()) == pytest.approx(why.score)
     assert why.score == pytest.approx(0.5 * np.log(p[1] / p[0]))  # less the mean of the two outputs
     assert why.shares == {"rounds": 1.0}
+
+
+def test_a_list_of_records_is_not_explained_as_one():
+    with pytest.raises(UsageError, match="explain takes one record, a dict of its values by name"):
+        MODEL.explain([{"a": 1.0, "b": 0.0}])
 
 
 def test_a_logistic_model_is_explained_as_two_labels():
