@@ -22,6 +22,9 @@ MOST, MOST_BYTES = 10**9, 2**40
 # By how many records a label may come later, in a replay.
 MOST_DELAY = 1_000_000
 
+# How far back lags and windows reach, in positions of a log: little is read again after a kill.
+REACH = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -32,7 +32,7 @@ from streamfl.records.formats.own import Deserialize, Features, OwnRecords
 from streamfl.records.formats.unframed import UnreadableError, as_json
 from streamfl.records.formats.with_time_features import timed
 from streamfl.records.objects import Record, is_one, several
-from streamfl.records.past_features import REACH
+from streamfl.bounds import REACH
 from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.cells import quoted
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart

@@ -96,7 +96,7 @@ _PAST = (
     click.option(
         "--window",
         metavar="N",
-        type=int,
+        type=click.IntRange(0, REACH),
         default=0,
         help="10 adds, for each number x, mean10(x), its mean over the last 10 records of the client, this one "
         "included, and rate10(x), its change per record since 10 records before. Default: none.",
@@ -142,7 +142,8 @@ def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyT
     >>> reading({"decimal": None, "drop": ("id",)}, {"decimal": ",", "timezone": "Europe/Berlin"})
     {'drop': ('id',), 'decimal': ',', 'notation': Notation(zone='Europe/Berlin', order=None)}
     """
-    from streamfl.records.values.times import PLAIN, Notation  # noqa: PLC0415
+    from streamfl.bounds import REACH
+from streamfl.records.values.times import PLAIN, Notation  # noqa: PLC0415
 
     given = {**usual, **{name: value for name, value in options.items() if value}}
     written = ("separator", "missing_values", "decimal", "encoding")

@@ -21,7 +21,7 @@ class Arrived(Generic[V]):
 
     >>> arrived = Arrived()
     >>> for version in (1, 900, 2, 1, 3):
-    ...     arrived.take(version, f"model {version}")
+    ...     _ = arrived.take(version, f"model {version}")
     >>> [arrived.get(version) for version in (1, 2, 3, 900)]
     ['model 1', 'model 2', 'model 3', None]
     """

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamfl.arrays import FloatArray, IntArray, Numbers
-from streamfl.bounds import NAME_BYTES, is_name
+from streamfl.bounds import NAME_BYTES, REACH, is_name
 from streamfl.errors import UsageError
 
 _LONGEST = NAME_BYTES - len("mean1000()")  # of a feature's name, so that what is made of it can have one
 
-REACH = 1000  # positions; what lies further before a record is missing, so that little is read again after a kill
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.protocol.records import Batch
-from streamfl.records.past_features import REACH, PastFeatures, PastRecords
+from streamfl.bounds import REACH
+from streamfl.records.past_features import PastFeatures, PastRecords
 from streamfl.runtime.ports import Source
 
 

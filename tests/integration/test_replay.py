@@ -191,6 +191,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "fedomd l1": {"algorithm": "fedomd", "l1": 1e-4},
     "record by record": {"features": "auto"},
     "record by record, in few bytes": {"features": "auto", "bytes": 60},
+    "record by record, dear labels": {"features": "auto", "objective": "cost", "costs": {"1": 3.0}},
     "linear, record by record": {"features": "linear", "neighbours": False, "last_answer": False},
 }
 

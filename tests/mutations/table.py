@@ -247,7 +247,7 @@ OF_LEARNING = (
     Mutation(
         "the gradient of a whole round includes held-out records",
         LEARNING + "local_round.py",
-        "            stacked = np.where(self.held, 0.0, stacked)\n",
+        "            stacked[:, self.held] = 0.0\n",
         "            pass\n",
         "no held-out record is trained on",
     ),

@@ -15,7 +15,8 @@ from river import feature_extraction as fx
 import streamfl
 from streamfl.cli.main import cli
 from streamfl.errors import UsageError
-from streamfl.records.past_features import REACH, PastFeatures, PastOfClients, PastRecords
+from streamfl.bounds import REACH
+from streamfl.records.past_features import PastFeatures, PastOfClients, PastRecords
 
 VALUES = st.floats(-1e6, 1e6, width=32) | st.just(np.nan)
 RECORDS = st.lists(st.tuples(st.sampled_from("ew"), VALUES, VALUES), max_size=40)
