@@ -215,7 +215,7 @@ class _MasterFL(base.Estimator):
         ----------
         own
             Whether it also has what each client alone knows now, such as its nearest records: it then predicts a
-            client's records as the client does. Such a file tells of single records.
+            client's records as the client does when a round has just closed. Such a file tells of single records.
 
         Raises
         ------
