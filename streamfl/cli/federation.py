@@ -248,10 +248,10 @@ class Federation:
             raise UsageError(f"client {quoted(client)}: there are {most} already; raise most_clients in [federation]")
 
     def _reader(self, *, unlabelled: bool = False) -> RecordFormat:
-        fields, settings = self._settings.field_map, self._settings
+        fields, limits = self._settings.field_map, self._settings.read_limits
         if unlabelled:
             fields = fields.model_copy(update={"task": "unlabelled", "labels": ()})
-        return timed(OwnRecords(fields, settings.limits, *self._functions), fields)
+        return timed(OwnRecords(fields, limits, *self._functions), fields)
 
     def _message(self, record: Record) -> bytes:
         """Return a record as a message that `_reader` reads."""

@@ -1,5 +1,6 @@
 """Builds a table from blocks of records, with little memory beyond the table itself."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -352,7 +353,7 @@ class Assembly:
             times = [column.name for column in self._left_out if column.why == TIMES]
             if times and self._times is None:
                 remedy = "give columns of numbers or categories, or predict a number from its last values"
-                raise self.request.refusal(what, f"{remedy}: --time {times[0]}")
+                raise self.request.refusal(what, f"{remedy}: --time {shlex.quote(times[0])}")
             raise self.request.refusal(what, "give at least one column of numbers or categories, separated by commas")
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})

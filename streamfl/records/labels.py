@@ -11,7 +11,17 @@ from streamfl.bounds import NAME_BYTES, NAMED, is_name
 from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.protocol.registry import ordered
 from streamfl.records.request import Request
-from streamfl.records.values.cells import USUAL, CellRules, Cells, number, numbered, plain_cells, quoted, whole
+from streamfl.records.values.cells import (
+    USUAL,
+    CellRules,
+    Cells,
+    listed,
+    number,
+    numbered,
+    plain_cells,
+    quoted,
+    whole,
+)
 from streamfl.records.values.numerals import in_other_notation
 
 # Why a record has no label.
@@ -121,7 +131,8 @@ def resolve(request: Request, labels: LabelTexts, codes: IntArray) -> tuple[Floa
     if len(used) > AMOUNTS:
         _refuse_notation(request, [texts[code] for code in used])
     if len(used) > MAX_LABELS:
-        what = f"there are {len(used)} different labels, but at most {MAX_LABELS} classes are possible"
+        whose = f" in column {listed([request.label])}" if request.label else ""
+        what = f"there are {len(used)} different labels{whose}, but at most {MAX_LABELS} classes are possible"
         remark = identifier(request.label or "label", codes)
         if remark:
             what = f"{what}; {remark}"

@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from streamfl.records.assembly import RowBlock
-from streamfl.records.columns import MAX_VALUES, LeftOutColumn, infer
+from streamfl.records.columns import MAX_VALUES, TIMES, LeftOutColumn, infer
 from streamfl.records.request import LABEL_NAMES, Request
 from streamfl.records.values.cells import USUAL, Cells, is_number, listed, numbers, words
 
@@ -26,7 +26,7 @@ def label_of(request: Request, last: str, blocks: Iterator[RowBlock]) -> tuple[s
     if first is None or request.label is not None or last.lower() in (*LABEL_NAMES, ""):
         return last, "", blocks if first is None else chain([first], blocks)
     all_ = chain([first], blocks)
-    why = _why_no_label(first.label)
+    why = _why_no_label(first.label) or ("holds times" if _holds_times(last, first.label) else "")
     others = [name for name, cells in reversed(list(first.features.items())) if _may_be_label(name, cells)]
     if not why or not others:
         return last, "", all_
@@ -42,6 +42,11 @@ def _with_label(block: RowBlock, label: str) -> RowBlock:
 
 def _may_be_label(name: str, cells: Cells) -> bool:
     return not _why_no_label(cells) and not isinstance(infer(name, cells), LeftOutColumn)
+
+
+def _holds_times(name: str, cells: Cells) -> bool:
+    found = infer(name, cells)
+    return isinstance(found, LeftOutColumn) and found.why == TIMES
 
 
 def _why_no_label(cells: Cells) -> str:

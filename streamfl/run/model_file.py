@@ -446,6 +446,8 @@ class ServedModel:
         >>> why.predicted, round(why.score, 2), round(why.intercept, 2), why.contributions, why.shares
         ('yes', 1.85, 0.1, {'x': 2.0, 'y': -0.25}, {'rounds': 1.0})
         """
+        if not isinstance(record, Mapping):
+            raise UsageError("explain takes one record, a dict of its values by name")
         features, X, by_branch = self._encoded([record], None, missing, unknown, client)
         predictions = self.predictions(features, X, by_branch)
         best, whose = int(self.codes_decided(predictions)[0]), next(iter(by_branch), "")

@@ -588,6 +588,7 @@ class Replay:
             privacy=self._privacy(clients),
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,
+            objective=None if (chosen := self.settings.learning.objective) == "accuracy" else chosen,
             mae=None if classes else self._figures("mae"),
             rmse=rmse,
             r2=None if rmse is None else r2(rmse.prequential, self.table.y),

@@ -111,3 +111,35 @@ def test_an_estimator_imports_no_more_of_river_than_it_needs():
 )
 def test_a_process_that_needs_river_imports_river(program):
     assert "river" in imported(program, RIVER)
+
+
+EXTRAS = (
+    "prometheus_client",
+    "starlette",
+    "uvicorn",
+    "opentelemetry",
+    "fastavro",
+    "google.protobuf",
+    "dp_accounting",
+)
+WITHOUT_EXTRAS = """
+import sys
+sys.modules.update(dict.fromkeys({extras}))
+from pathlib import Path
+import streamfl, streamfl.live.coordinator, streamfl.live.score, streamfl.cli.live
+from streamfl.errors import UsageError
+from streamfl.live.client import exposed
+from streamfl.live.settings.settings import load
+streamfl.Federation({{"records": {{"fields": {{"label": "y"}}}}}}).learn("east", [{{"x": 1, "y": "a"}}])
+settings = load(Path("deploy/federation.toml"), {{"telemetry": {{"address": "127.0.0.1:0"}}}})
+try:
+    exposed(settings, "client", tuple, lambda: None).__enter__()
+except UsageError as error:
+    assert "install the extra telemetry" in str(error), error
+else:
+    raise AssertionError("it is shown without the extra")
+"""
+
+
+def test_a_federation_runs_live_and_in_a_program_without_any_extra():
+    assert imported(WITHOUT_EXTRAS.format(extras=EXTRAS), set()) == set()

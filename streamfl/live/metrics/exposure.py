@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from streamfl import __version__
+from streamfl.errors import UsageError
 from streamfl.live.metrics.measures import Measure, gauge
 from streamfl.live.settings.settings import FederationSettings, address
 
@@ -45,6 +47,8 @@ def exposed(
     if not where.address and not where.health:
         yield unwatched
         return
+    if lacking := [name for name in ("prometheus_client", "starlette", "uvicorn") if find_spec(name) is None]:
+        raise UsageError(f"[telemetry] needs {' and '.join(lacking)}: install the extra telemetry (docs/install.md)")
     from streamfl.live.metrics.endpoint import Endpoint, shown  # noqa: PLC0415  needs the extra telemetry
 
     name = settings.federation.name

@@ -62,8 +62,9 @@ def looked_over(request: Request, table: Table) -> Table:
         )
         numbers = _numbers(table)
     constant = [j for j in numbers if is_constant(table.X[:, j])]
-    if constant:
-        notes.append(_note([table.features[j] for j in constant], CONSTANT))
+    same = [*(table.features[j] for j in constant), *_constant_texts(table)]
+    if same:
+        notes.append(_note(same, CONSTANT))
     names = [j for j in numbers if names_records(table.X[:, j])]
     if names:
         notes.append(_note([table.features[j] for j in names], IDENTIFIER))
@@ -72,7 +73,7 @@ def looked_over(request: Request, table: Table) -> Table:
         for first, j in _twins(table.X, [j for j in numbers if j not in set(constant)])
     )
     if notes:
-        drop = [table.features[j] for j in (*constant, *names)]
+        drop = [*same, *(table.features[j] for j in names)]
         remedy = f"; leave columns of no use out with --drop {shlex.quote(','.join(drop))}" if drop else ""
         return replace(table, notes=(*table.notes, f"{'; '.join(notes)}{remedy}"))
     return table
@@ -81,6 +82,13 @@ def looked_over(request: Request, table: Table) -> Table:
 def _numbers(table: Table) -> list[int]:
     hot = {f"{column}={value}" for column, values in table.categories.items() for value in values}
     return [j for j, name in enumerate(table.features) if name not in hot]
+
+
+def _constant_texts(table: Table) -> Iterator[str]:
+    """Yield the columns of texts with one value."""
+    for column, values in table.categories.items():
+        if len(values) == 1 and is_constant(table.X[:, table.features.index(f"{column}={values[0]}")]):
+            yield column
 
 
 def _note(names: Sequence[str], what: str) -> str:

@@ -45,7 +45,7 @@ def arff_file(request: Request, path: Path) -> Iterator[Blocks]:
     Raises
     ------
     UsageError
-        The file has no attributes, or no data.
+        The file has no attributes, or no data, or a record holds a table.
     """
     with path.open("rb") as stream:
         lines = _AsCsv(request, recoded(request, stream))
@@ -79,6 +79,9 @@ class _AsCsv:
         if self._in_data:
             return b"\n" if not line or line.startswith("%") else self._row(line)
         if found := _ATTRIBUTE.match(line):
+            if found[4].strip().lower() == "relational":
+                what = f"line {self._number}: a relational attribute holds a table in each record"
+                raise self._request.refusal(what, "give a file with an attribute for each number")
             self._attributes.append(_attribute(found))
         elif _DATA.match(line):
             self._in_data = True

@@ -277,9 +277,9 @@ class _MasterFL(base.Estimator):
         self._weighed += 1
         return whole + int(generator(int(self.seed), "weight", self._weighed).random() < weight - whole)
 
-    def _begin(self, clients: Iterable[str]) -> None:
-        """Begin a call that learns records of these clients; refuse too many clients."""
-        self._federation.admit(clients)
+    def _begin(self, clients: Iterable[str], features: tuple[str, ...]) -> None:
+        """Begin a call that learns records of these clients; refuse too many clients or features."""
+        self._federation.admit(clients, features)
         self._restarted_before = self._federation.restarted
 
     def _client_of(self, x: Any) -> str:
@@ -404,7 +404,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         encoded = self._labels.encode([y])
         row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
-        self._begin([client] if times else [])
+        self._begin([client] if times else [], row.features)
         if times:
             self._rows.learn(row)
             self._labels.add(encoded)
@@ -426,7 +426,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         given = rows.column(y)
         self._federation.check_lengths(table.X, given)
         encoded = self._labels.encode(given)
-        self._begin(client for client, _ in runs)
+        self._begin([client for client, _ in runs], table.features)
         self._rows.learn(table)
         self._labels.add(encoded)
         for client, part in runs:
@@ -511,7 +511,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         target = _target(y)
         row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
-        self._begin([client] if times else [])
+        self._begin([client] if times else [], row.features)
         if times:
             self._rows.learn(row)
         for repeated in range(times):
@@ -554,7 +554,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         given = rows.column(y)
         self._federation.check_lengths(table.X, given)
         targets = np.array([_target(value) for value in given])
-        self._begin(client for client, _ in runs)
+        self._begin([client for client, _ in runs], table.features)
         self._rows.learn(table)
         for client, part in runs:
             for features, values, at in table.stretches(part):

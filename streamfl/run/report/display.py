@@ -41,7 +41,6 @@ from streamfl.run.summary import RoundLine
 
 _MISSING = "-"  # a terminal may support ASCII only
 _LISTED = 5
-_MANY = 0.1  # share of bad records from which on a whole column is probably bad
 _KEY = 11
 _COLUMN = 13
 
@@ -290,12 +289,12 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
     for key, value in _lines(result):
         print_line(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
         if key == "records":
-            _list_rejections(console, rejections, result.rejected, result.records)
+            _list_rejections(console, rejections, result.rejected)
             if result.pending:
                 print_line(
                     console,
                     f"{'':<{_KEY}}pending: a client's last records are not sent if they are fewer than --min-records"
-                    + (f"; {count(result.answered)} were predicted where they are" if result.answered else ""),
+                    + (f"; {count(result.answered)} of them predicted where they are" if result.answered else ""),
                 )
             if result.ahead:
                 print_line(console, f"{'':<{_KEY}}{looks_ahead(result.ahead)}", "yellow")
@@ -303,14 +302,12 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
         print_line(console, line)
 
 
-def _list_rejections(console: Console, reasons: Sequence[str], total: int, records: int) -> None:
+def _list_rejections(console: Console, reasons: Sequence[str], total: int) -> None:
     for reason in reasons[:_LISTED]:
         print_line(console, f"{'':<{_KEY}}rejected: {reason}")
     rest = total - len(reasons[:_LISTED])
     if reasons and rest > 0:
         print_line(console, f"{'':<{_KEY}}... and {count(rest)} more")
-    if total > _MANY * records:
-        print_line(console, f"{'':<{_KEY}}if one column is often bad, leave it out with --drop COL")
 
 
 def _measures(result: Result) -> list[str]:
@@ -335,9 +332,11 @@ def _lines(result: Result) -> list[tuple[str, str]]:
     rate = f"{result.seconds:,.1f} s, {count(result.records_per_second)} records/s"
     serving = [("serving", serves(result.serving))] if result.serving else []
     label = [("label", f'column "{result.label}"')] if result.label else []
+    objective = [("objective", result.objective)] if result.objective else []
     return [
         *lines,
         *label,
+        *objective,
         *serving,
         ("drifts", drifts_found(result)),
         ("restarts", _restarts(result.restarts)),

@@ -229,10 +229,12 @@ def _missed(result: Result, drifts: Sequence[int]) -> Iterator[Sentence]:
 def _quality(result: Result) -> Iterator[Sentence]:
     if result.accuracy is not None:
         ours, naive = result.accuracy.prequential, result.accuracy.no_change
+        aim = f" Its labels were chosen for {result.objective}, not for accuracy." if result.objective else ""
+        worse = "" if aim else _verdict(ours, naive)
         yield Sentence(
             f"{_tested(result)}, the model had accuracy {share(ours)}; repeating {_previous(result, 'label')} would "
-            f"have had {share(naive)}.{_verdict(ours, naive)}",
-            warns=bool(_verdict(ours, naive)),
+            f"have had {share(naive)}.{worse}{aim}",
+            warns=bool(worse),
         )
     if result.mae is not None:
         ours, naive = result.mae.prequential, result.mae.no_change

@@ -6,11 +6,13 @@ import uuid
 from contextlib import closing
 from itertools import islice
 
+import numpy as np
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import KafkaAdminClient
 
 from streamfl.errors import UsageError
+from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, Packed, record_format
 from streamfl.runtime.ports import Placement
 from streamfl_connectors.kafka.connector import KafkaConnector
@@ -59,6 +61,11 @@ def until(condition):
 
 def taken(host, client, n):
     """Return the values of the next n records of a client, good and bad ones counted."""
+    return [int(value) for batch in batches_of(host, client, n) for value in batch.X[:, 0]]
+
+
+def batches_of(host, client, n):
+    """Return the batches with the next n records of a client, good and bad ones counted."""
     batches = []
 
     def enough():
@@ -67,7 +74,7 @@ def taken(host, client, n):
         return sum(batch.read for batch in batches) == n
 
     until(enough)
-    return [int(value) for batch in batches for value in batch.X[:, 0]]
+    return batches
 
 
 def test_what_is_read_again_is_neither_counted_nor_buried_again(broker, connector, name):
@@ -89,6 +96,48 @@ def test_what_is_read_again_is_neither_counted_nor_buried_again(broker, connecto
     partition = TopicPartition(f"{name}.dead-letter", 0)
     with KafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
         assert consumer.end_offsets([partition])[partition] == 2
+
+
+# One or more of each kind that a plant writes: missing cells, numbers, labels, times, what changes later.
+PLAIN = {"site": "a", "at": NOW, "v": 1.5, "code": 3, "y": 1}
+MESSY = [
+    *({**PLAIN, "y": word} for word in ("NA", "?", None, "", "--", "No Data")),
+    *({**PLAIN, "v": word} for word in ("NA", "?", None, "", "--", "No Data", "#DIV/0!", "-nan(ind)")),
+    *({**PLAIN, "y": label} for label in (1.0, "1", "1.00", 2, "2", "2.0")),
+    *({**PLAIN, "v": number} for number in ("17,25", "1.234,5", "\u22123,5", "1D3", "-4", " 7 ")),
+    *({**PLAIN, "code": text} for text in ("E2", "12 mV", [1, 2], {"raw": 3}, True)),
+    *(
+        {**PLAIN, "at": at}
+        for at in (NOW * 10**6, NOW * 10**9, str(NOW), 20260321, "20260321134506", "03.21.2026 1:00 PM")
+    ),
+    *({**PLAIN, "at": at} for at in ("01-Mar-2026 00:00:00", "2026-W12-6", "yesterday", None, "31.03.2026 24:00")),
+    {**PLAIN, "firmware": "2.1.0", "tags": ["x"], "ok": "true"},
+    {**PLAIN, "later": 7},
+]
+
+
+def test_messy_messages_are_read_as_the_same_lines_of_a_file(broker, connector, name, tmp_path):
+    lines = [json.dumps(one).encode() for one in [PLAIN] * 40 + MESSY]
+    (tmp_path / "f.jsonl").write_bytes(b"\n".join(lines))
+    table = read(str(tmp_path / "f.jsonl"), label="y", time="at", drop=["site"], decimal=",", task="classification")
+    topic = f"{name}-records"
+    make(broker, topic)
+    write(broker, topic, "\ufeff".encode() + lines[0], *lines[1:], end=True)
+    fields = FieldMap(client="site", time="at", label="y", decimal=",")
+    host = connector.host("h", Placement((topic,), "field"), record_format("json", fields))
+    try:
+        batches = batches_of(host, "a", len(lines))
+    finally:
+        host.close()
+    assert sum(batch.read - len(batch.y) for batch in batches) == len(table.rejected) == 6
+    assert {label for batch in batches for label in batch.labels} == set(table.labels) == {"1", "2"}
+    for feature in ("v", "code"):
+        found = [value for batch in batches for value in batch.X[:, batch.features.index(feature)].tolist()]
+        np.testing.assert_array_equal(found, table.X[:, table.features.index(feature)], feature)
+    times = [time for batch in batches for time in batch.times.tolist()]
+    np.testing.assert_array_equal(times, table.times)
+    named = [batch.labels[int(code)] for batch in batches for code in batch.y]
+    assert named == [table.labels[int(code)] for code in table.y]
 
 
 def test_records_in_every_codec_are_read_to_their_end_mark(broker, connector, name):

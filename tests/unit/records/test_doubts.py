@@ -116,6 +116,14 @@ def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_m
         assert part in note
 
 
+def test_a_constant_text_is_named_as_a_constant_number_is(tmp_path: Path) -> None:
+    columns = {"station": ["south"] * N, "seldom": ["on", *[""] * (N - 1)], "kind": ["p", "q"] * (N // 2)}
+    table = csv(tmp_path, {**columns, "a": A, "y": LABELS})
+    (note,) = table.notes
+    assert note.startswith("columns station, seldom: each has one value in all records") and "kind" not in note
+    assert "--drop station,seldom" in note
+
+
 def test_a_trend_that_only_rises_is_told_and_kept_for_it_may_be_a_measurement(tmp_path: Path) -> None:
     for trend in (np.linspace(20.1, 25.0, N), 3.0 - np.cumsum(np.abs(B))):
         table = csv(tmp_path, {"wear": trend, "a": A, "y": LABELS})
@@ -153,6 +161,7 @@ def test_a_column_that_rises_is_kept_where_it_is_all_there_is(tmp_path: Path) ->
         (["eor"] * N, "has one value"),
         (range(N), "numbers the records"),
         ([f"0 days 00:{i // 60}:{i % 60}" for i in range(N)], "has another text in each record"),
+        ([f"2026-03-{1 + i // 90:02} 08:15" for i in range(N)], "holds times"),
     ],
 )
 def test_a_last_column_that_can_be_no_label_is_not_guessed(last: object, why: str, tmp_path: Path) -> None:

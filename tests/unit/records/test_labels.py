@@ -44,7 +44,9 @@ def test_only_the_first_thousand_records_decide_whether_a_label_looks_like_an_id
 def test_a_file_with_too_many_labels_is_refused_with_the_reason(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,id\n" + "".join(f"1,{i}\n" for i in range(1200)))
-    with pytest.raises(UsageError, match=r"1200 different labels, .* 1000 distinct values in 1000 records"):
+    with pytest.raises(
+        UsageError, match=r"1200 different labels in column id, .* 1000 distinct values in 1000 records"
+    ):
         read(str(path), label="id", task="classification")
 
 

@@ -164,6 +164,8 @@ def test_arff_is_the_same_table(tmp_path: Path) -> None:
     assert [r.reason[:30] for r in bad] == ["line 20: it has 2 fields, but ", "line 21: it has 1 field, but t"]
     with pytest.raises(UsageError, match="it has 3 attributes and no line @data"):
         of(tmp_path, ARFF.replace("@DATA\n", ""), "f.arff")
+    with pytest.raises(UsageError, match="line 4: a relational attribute holds a table in each record"):
+        of(tmp_path, ARFF.replace("@attribute a", "@attribute r relational\n@attribute a"), "f.arff")
 
 
 def test_a_list_of_numbers_is_a_feature_for_each_in_files_and_messages(tmp_path: Path) -> None:

@@ -194,6 +194,11 @@ def test_contributions_and_the_intercept_add_up_to_the_score():
     assert why.shares == {"rounds": 1.0}
 
 
+def test_a_list_of_records_is_not_explained_as_one():
+    with pytest.raises(UsageError, match="explain takes one record, a dict of its values by name"):
+        MODEL.explain([{"a": 1.0, "b": 0.0}])
+
+
 def test_a_logistic_model_is_explained_as_two_labels():
     registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
     model = ServedModel("classification", "logistic", registry, np.array([[4.0], [1.0]]))

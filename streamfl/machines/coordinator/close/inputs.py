@@ -18,6 +18,9 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.registry import Registry
 
+# Sums are rounded, by up to a hundredth of a feature's scale: equal values count as this part of it apart.
+_ROUNDED = 1 / 8
+
 
 def inputs_after(
     closing: Closing, decided: Sequence[Restart | LocalDrift], state: CoordinatorState
@@ -83,7 +86,7 @@ def _of_second(C: FloatArray, registry: Registry) -> Moments:
     """Return the moments of registered features from the sum of z z^T, whose last row is the sum of z."""
     n = max(float(C[-1, -1]), 1.0)
     z = C[-1, :-1] / n
-    variance = np.maximum(np.diag(C)[:-1] / n - z * z, 0.0)
+    variance = np.maximum(np.diag(C)[:-1] / n - z * z, _ROUNDED**2)
     count = np.where(np.isnan(registry.mean), 0.0, n)
     mean = np.nan_to_num(registry.mean) + registry.scale * z
     return Moments(registry.features, count, mean, n * variance * registry.scale**2)

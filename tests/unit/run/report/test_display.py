@@ -161,13 +161,13 @@ def test_five_rejections_are_listed_and_the_others_counted(made_up: Build) -> No
     summary(console, made_up(rejected=1204, accepted=91758), [f"line {i}: bad" for i in range(9)])
     assert out.getvalue().count("rejected: line") == 5
     assert "           ... and 1,199 more\n" in out.getvalue()
-    assert "--drop" not in out.getvalue()
 
 
-def test_where_many_are_rejected_it_says_what_helps(made_up: Build) -> None:
-    console, out, _ = plain()
-    summary(console, made_up(rejected=10_000, accepted=82_962), ['line 2, column "a": "x" is not a number'])
-    assert out.getvalue().splitlines()[-5] == "           if one column is often bad, leave it out with --drop COL"
+def test_the_summary_says_what_labels_were_chosen_for_unless_it_is_accuracy(made_up: Build) -> None:
+    for objective, told in ((None, False), ("cost", True)):
+        console, out, _ = plain()
+        summary(console, made_up(objective=objective), [])
+        assert ("objective  cost\n" in out.getvalue()) is told
 
 
 def test_the_display_names_the_column_that_is_learnt(made_up: Build) -> None:
@@ -193,7 +193,7 @@ def test_what_was_answered_and_that_figures_look_ahead_is_told(made_up: Build) -
         return " ".join(out.getvalue().split())
 
     assert "ahead" not in told(answered=12, ahead=0)
-    assert "12 were predicted where they are" in told(answered=12, ahead=0)
+    assert "12 of them predicted where they are" in told(answered=12, ahead=0)
     assert "models had learnt up to 3,451 later records of other clients" in told(ahead=3451)
 
 

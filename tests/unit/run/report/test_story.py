@@ -55,6 +55,13 @@ def test_the_story_marks_sentences_that_need_a_look(made_up: Build) -> None:
     ]
 
 
+def test_labels_that_are_chosen_for_another_aim_are_not_called_worse_than_a_baseline(made_up: Build) -> None:
+    poor = Figures(prequential=0.3, round_start=0.3, post_update=0.3, no_change=0.4)
+    told = [s for s in story(made_up(accuracy=poor, objective="cost"), []) if "accuracy 0.300" in s.text]
+    assert [s.warns for s in told] == [False] and "baseline" not in told[0].text
+    assert told[0].text.endswith(" Its labels were chosen for cost, not for accuracy.")
+
+
 def test_labels_that_come_late_are_told_as_such(made_up: Build) -> None:
     late = made_up(label_delay=10, unanswered=120, waiting=0, expired=3)
     told = [sentence.text for sentence in story(late, [])]
