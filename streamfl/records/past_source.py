@@ -42,13 +42,25 @@ class SourceWithPast:
         """Read single old records again, with what is made of those before them."""
         found = []
         for partition, wanted in positions.items():
-            near = np.unique([at for one in wanted for at in range(max(0, one - REACH), one + 1)])
             last = PastRecords(self.past)
-            for batch in self.source.fetch({partition: near.tolist()}):
+            for batch in self._near(partition, wanted):
                 features, X = last.extended(batch.positions, batch.features, batch.X)
                 rows = np.flatnonzero(np.isin(batch.positions, wanted))
                 found.append(replace(batch, features=features, X=X).only(rows))
         return [batch for batch in found if len(batch)]
+
+    def _near(self, partition: str, wanted: Sequence[int]) -> Sequence[Batch]:
+        """Read old records again, and as many before each as are needed.
+
+        Held-out records lie far apart, and few records are bad: so only where some are the whole `REACH` is read.
+        """
+        few = self.past.longest
+        near = _up_to(wanted, few)
+        found = self.source.fetch({partition: near})
+        good = np.concatenate([np.zeros(0, np.int64), *(batch.positions for batch in found)])
+        before = np.searchsorted(good, wanted) - np.searchsorted(good, np.subtract(wanted, few))
+        lacking = [one for one, n in zip(wanted, before.tolist(), strict=True) if n < min(one, few)]
+        return self.source.fetch({partition: sorted({*near, *_up_to(lacking, REACH)})}) if lacking else found
 
     def next_of(self, partition: str, features: tuple[str, ...], X: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
         """Return records that may come next, one after another, with what is made of those before them."""
@@ -70,3 +82,12 @@ class SourceWithPast:
         for batch in self.source.fetch({partition: near}) if near else ():
             found.made(batch.positions, batch.features, batch.X)
         return found
+
+
+def _up_to(wanted: Sequence[int], before: int) -> list[int]:
+    """Return some positions with so many before each, rising.
+
+    >>> _up_to([1, 9, 10], 2)
+    [0, 1, 7, 8, 9, 10]
+    """
+    return sorted({at for one in wanted for at in range(max(0, one - before), one + 1)})

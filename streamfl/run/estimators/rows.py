@@ -150,7 +150,10 @@ class Rows:
         for name, cells in given.items():
             known = self.columns.get(name)
             found = _kind(name, cells) if known is None else known
-            if found is None:
+            if found is None:  # a feature all the same, as in a file that begins with missing values
+                features.append(name)
+                parts.append(np.full((n, 1), np.nan))
+                begins.append(np.zeros(1, np.int64))
                 continue
             found = found.followed(cells)
             values = np.empty((n, len(found.features)))
@@ -161,7 +164,7 @@ class Rows:
                 for feature in found.features:
                     whole_text(feature, "a feature")
             began = np.zeros(len(found.features), np.int64)
-            if found is not known:
+            if found is not known and isinstance(found, TextColumn):
                 old = 0 if known is None else len(known.features)
                 began[old:] = (~np.isnan(values[:, old:])).argmax(axis=0)
             begins.append(began)

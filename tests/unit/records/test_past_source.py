@@ -54,6 +54,18 @@ def test_a_record_has_the_same_features_after_any_seek_and_when_it_is_read_again
         )
 
 
+@pytest.mark.parametrize(("bad", "read"), [(set[int](), 4), ({26}, 4 + 14)], ids=["good", "one bad"])
+def test_of_old_records_no_more_is_read_than_what_is_made_of_them_needs(
+    bad: set[int], read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, asked = sources(bad)[0], list[int]()
+    fetch = source.source.fetch
+    monkeypatch.setattr(past_source, "REACH", 13)
+    monkeypatch.setattr(source.source, "fetch", lambda at: asked.extend(at["c"]) or fetch(at))
+    (batch,) = source.fetch({"c": [28]})
+    assert (batch.positions.tolist(), len(asked)) == ([28], read)
+
+
 def test_a_record_that_may_come_next_is_predicted_with_its_past_and_changes_nothing() -> None:
     source, expected = sources(set())
     source.poll(5)
