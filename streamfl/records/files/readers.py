@@ -17,6 +17,7 @@ from streamfl.records.past_features import PastFeatures
 from streamfl.records.past_of_tables import with_past
 from streamfl.records.request import OnBadRecord, Request, Task
 from streamfl.records.table import Table
+from streamfl.records.values.cells import quoted
 from streamfl.records.values.numerals import Decimal
 from streamfl.records.values.time_features import TimeFeatures
 from streamfl.records.values.times import PLAIN, Notation
@@ -156,7 +157,11 @@ def _with_past(request: Request, table: Table, lags: Sequence[int], window: int)
             "the last values of a series alone are features already", "leave --lags and --window out"
         )
     made_of_times = () if table.time_features is None else table.time_features.names
-    return with_past(table, PastFeatures(tuple(lags), window, made_of_times), request.keep)
+    past = PastFeatures(tuple(lags), window, made_of_times)
+    if taken := {*table.features} & {*past.names(table.features)}:
+        what = f"its column {quoted(min(taken))} has the name of what --lags or --window makes"
+        raise request.refusal(what, "leave that option out, or the column with --drop")
+    return with_past(table, past, request.keep)
 
 
 @contextmanager

@@ -215,7 +215,7 @@ class _MasterFL(base.Estimator):
         ----------
         own
             Whether it also has what each client alone knows now, such as its nearest records: it then predicts a
-            client's records as the client does. Such a file tells of single records.
+            client's records as the client does when a round has just closed. Such a file tells of single records.
 
         Raises
         ------
@@ -392,8 +392,11 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     def _aim(self) -> dict[str, Any]:
         if self.costs is not None and not isinstance(self.costs, Mapping):
             raise ValueError(f"costs is {self.costs!r}: it must have the price of each label, such as {{True: 20}}")
-        given = (self.costs or {}).items()
-        return {"objective": self.objective, "costs": {name: cost for label, cost in given for name in _names(label)}}
+        prices = [(label, _plain(price)) for label, price in (self.costs or {}).items()]
+        return {
+            "objective": self.objective,
+            "costs": {name: price for label, price in prices for name in _names(label)},
+        }
 
     @property
     def _multiclass(self) -> bool:

@@ -213,6 +213,13 @@ def test_a_bad_record_is_a_position_of_its_client(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.X[:, 1], [np.nan, np.nan, np.nan, 1.0])
 
 
+def test_a_file_that_has_a_column_of_such_a_name_is_refused() -> None:
+    frame = pl.DataFrame({"x": [1.0, 2.0], "x[-1]": [7.0, 8.0], "label": ["a", "b"]})
+    with pytest.raises(UsageError, match=r'its column "x\[-1\]" has the name of what --lags or --window makes'):
+        streamfl.read(frame, lags=[1])
+    assert streamfl.read(frame, lags=[2]).features[:2] == ("x", "x[-1]")
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [

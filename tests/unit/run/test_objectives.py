@@ -39,7 +39,7 @@ def recall(told):
     return hits[True] / sum(truth for *_, truth in told[50:])
 
 
-OBJECTIVES = [{"objective": "balanced"}, {"objective": "kappa"}, {"objective": "cost", "costs": {1: 10}}]
+OBJECTIVES = [{"objective": "balanced"}, {"objective": "kappa"}, {"objective": "cost", "costs": {1: np.float32(10)}}]
 
 
 @pytest.fixture(scope="module")
