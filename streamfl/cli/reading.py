@@ -96,7 +96,7 @@ _PAST = (
     click.option(
         "--window",
         metavar="N",
-        type=int,
+        type=click.IntRange(0, 1000),
         default=0,
         help="10 adds, for each number x, mean10(x), its mean over the last 10 records of the client, this one "
         "included, and rate10(x), its change per record since 10 records before. Default: none.",

@@ -196,10 +196,10 @@ class Result(ResultPart):
     `label` is the label column, named or guessed; "" if the source has no column names. `left_out` are columns that
     were left out automatically: times, free text. `objective` is what predicted labels are to be good at, if not
     accuracy. `serving` is the share of each online model in the predictions; empty without such models. `infinite`
-    counts infinite values; `missing` counts missing ones by column, if there are any. `r2` is the share of the targets' variance that the predictions explain. `interval` is
-    None in classification, and if labels come late. `by_client` and `by_class` are None if predictions were not
-    measured. `changes` has a line for each restart, and for each local drift as it was found. `comparison` is None
-    unless it was asked for.
+    counts infinite values; `missing` counts missing ones by column, if there are any. `r2` is the share of the
+    targets' variance that the predictions explain. `interval` is None in classification, and if labels come late.
+    `by_client` and `by_class` are None if predictions were not measured. `changes` has a line for each restart, and
+    for each local drift as it was found. `comparison` is None unless it was asked for.
 
     `answered` counts the pending records that were predicted: a client's last ones, fewer than may be sent. They are
     in all figures. `ahead` is how many later records a model had learnt when it predicted a record, at most: 0 if no
