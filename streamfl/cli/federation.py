@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import structlog
+from pydantic import ValidationError
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import NAME_BYTES, is_name
@@ -18,6 +19,7 @@ from streamfl.live.model_out import shared_model
 from streamfl.live.score import serve_scores
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.live.settings.validation import first_of
 from streamfl.live.stopping import Stop, stopped_by_signals
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.printable import printable
@@ -246,10 +248,10 @@ class Federation:
             raise UsageError(f"client {quoted(client)}: there are {most} already; raise most_clients in [federation]")
 
     def _reader(self, *, unlabelled: bool = False) -> RecordFormat:
-        fields, settings = self._settings.field_map, self._settings
+        fields, limits = self._settings.field_map, self._settings.read_limits
         if unlabelled:
             fields = fields.model_copy(update={"task": "unlabelled", "labels": ()})
-        return timed(OwnRecords(fields, settings.limits, *self._functions), fields)
+        return timed(OwnRecords(fields, limits, *self._functions), fields)
 
     def _message(self, record: Record) -> bytes:
         """Return a record as a message that `_reader` reads."""
@@ -311,8 +313,8 @@ def _settings(given: str | Path | Mapping[str, Any]) -> FederationSettings:
         tables = {**given, "records": {"topics": ("records-*",), **given.get("records", {})}}
         try:
             settings = FederationSettings(**tables)
-        except ValueError as error:
-            raise UsageError(f"the settings cannot be used: {error}") from None
+        except ValidationError as error:
+            raise UsageError(f"the settings cannot be used: {first_of(error, FederationSettings)}") from None
     if settings.labels.topic:
         raise UsageError("[labels] topic: labels that come later than their records need a log; leave it out here")
     return settings

@@ -6,17 +6,20 @@ learnt, scored or tested depends on it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import Update
 from streamfl.protocol.messages.base import FieldGroup
-from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule, Tried
+from streamfl.protocol.messages.decision_rule import LARGEST, LIKELIEST, DecisionRule, Tried
 
 # Counts decay by 1 / 2,000 a record, and the powers that are tried. docs/choices.md, "Decisions from probabilities".
 MEMORY = 2000.0
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+# More records than members can claim: sums and products of such counts are finite.
+MOST_COUNTED = 1e30
 
 # Kappas that are equal to so many digits are equal. docs/choices.md, "Bounds and rounding".
 DIGITS = 9
@@ -29,11 +32,11 @@ class TriedSums:
     correct: float = 0.0
     answers: Mapping[str, float] = field(default_factory=dict)  # by label
 
-    def after(self, told: Sequence[Tried], kept: float, labels: Sequence[str]) -> "TriedSums":
-        """Return the sums after a round, of which `kept` of those before is left."""
+    def after(self, tried: Sequence[Tried], kept: float, labels: Sequence[str]) -> "TriedSums":
+        """Return the sums after a round with these counts of clients; a share `kept` of those before is left."""
         return TriedSums(
-            correct=kept * self.correct + sum(one.correct for one in told),
-            answers=_sums(self.answers, [one.answers for one in told], kept, labels),
+            correct=kept * self.correct + sum(one.correct for one in tried),
+            answers=_sums(self.answers, [one.answers for one in tried], kept, labels),
         )
 
     def kappa(self, labels: Mapping[str, float]) -> float:
@@ -61,22 +64,22 @@ class SeenLabels(FieldGroup):
         """Return what is remembered after a round with these updates, of the labels that are registered by now."""
         counts = [{one.label: one.count} for update in updates for one in update.numbers.new]
         kept = math.exp(-sum(sum(part.values()) for part in counts) / MEMORY)
-        told = [update.numbers.tried for update in updates if update.numbers.tried]
-        by_power = zip(self.tried or (TriedSums(),) * len(POWERS), zip(*told, strict=True), strict=True)
-        tried = tuple(sums.after(parts, kept, labels) for sums, parts in by_power) if told else self.tried
-        return SeenLabels(labels=_sums(self.labels, counts, kept, labels), tried=tried)
+        tried = [update.numbers.tried for update in updates if update.numbers.tried]
+        before = self.tried or (TriedSums(),) * len(POWERS)
+        after = tuple(sums.after([one[i] for one in tried], kept, labels) for i, sums in enumerate(before))
+        return SeenLabels(labels=_sums(self.labels, counts, kept, labels), tried=after)
 
     def weights(self, labels: Sequence[str]) -> dict[str, float]:
         """Return 1 over the share of each label that was seen, times a number that makes it 1 if shares are equal.
 
-        A label counts as one record at least.
+        A label counts as one record at least. Whatever members claim, no weight is larger than a rule may have.
 
         >>> SeenLabels(labels={"no": 30.0, "yes": 10.0}).weights(("no", "yes", "new"))
         {'no': 0.666667, 'yes': 2.0}
         """
         counts = {label: max(1.0, self.labels[label]) for label in labels if self.labels.get(label)}
         records = math.fsum(counts.values())
-        return {label: significant(records / (len(counts) * count)) for label, count in counts.items()}
+        return {label: min(LARGEST, significant(records / (len(counts) * count))) for label, count in counts.items()}
 
     @property
     def is_possible(self) -> bool:
@@ -86,7 +89,7 @@ class SeenLabels(FieldGroup):
         (True, False)
         """
         counts = [*self.labels.values(), *(n for one in self.tried for n in (one.correct, *one.answers.values()))]
-        return len(self.tried) in {0, len(POWERS)} and all(0.0 <= count < math.inf for count in counts)
+        return len(self.tried) in {0, len(POWERS)} and all(0.0 <= count <= MOST_COUNTED for count in counts)
 
     @property
     def best(self) -> float:
@@ -151,7 +154,7 @@ class Balanced:
 
     def after(self, seen: SeenLabels, updates: Sequence[Update], labels: Sequence[str]) -> SeenLabels:
         """Remember the labels of records."""
-        return seen.after(updates, labels)
+        return replace(seen.after(updates, labels), tried=())
 
 
 @dataclass(frozen=True)
@@ -163,9 +166,13 @@ class BestKappa(Balanced):
         weights = seen.weights(labels)
         return DecisionRule(weights=weights, power=seen.best, tried=POWERS) if weights else LIKELIEST
 
+    def after(self, seen: SeenLabels, updates: Sequence[Update], labels: Sequence[str]) -> SeenLabels:
+        """Also remember what each power would have answered."""
+        return seen.after(updates, labels)
+
 
 def _sums(
-    before: Mapping[str, float], told: Sequence[Mapping[str, int]], kept: float, labels: Sequence[str]
+    before: Mapping[str, float], counts: Sequence[Mapping[str, int]], kept: float, labels: Sequence[str]
 ) -> dict[str, float]:
-    """Return counts by label: what is left of those before, and what is told."""
-    return {label: kept * before.get(label, 0.0) + sum(part.get(label, 0) for part in told) for label in labels}
+    """Return counts by label: a share `kept` of those before, and those of clients."""
+    return {label: kept * before.get(label, 0.0) + sum(part.get(label, 0) for part in counts) for label in labels}

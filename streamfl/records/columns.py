@@ -155,7 +155,9 @@ def infer(name: str, cells: Cells, reading: CellRules = USUAL) -> Column | None:
     if len(units) == 1:
         return NumberColumn(name, replace(reading, unit=next(iter(units))))
     if not any(isinstance(cell, str) for cell, _ in found):
-        return LeftOutColumn(name, "holds lists")
+        kind = type(found[0][0])
+        what = "lists" if issubclass(kind, list | tuple | Mapping) else f"values of the type {kind.__name__}"
+        return LeftOutColumn(name, f"holds {what}")
     values = {word for cell, word in found if isinstance(cell, str | int | float)}  # JSON may mix 1 and "q"
     if len(values) <= MAX_VALUES:
         return TextColumn(name, tuple(sorted(values)), reading)

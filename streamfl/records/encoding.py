@@ -13,7 +13,7 @@ from streamfl.errors import UsageError
 from streamfl.protocol.records import without_infinity
 from streamfl.records.columns import NumberColumn, TextColumn, decimals
 from streamfl.records.objects import flat, names
-from streamfl.records.values.cells import CellRules, Cells, listed
+from streamfl.records.values.cells import CellRules, Cells, listed, plain
 from streamfl.records.values.missing import Missing
 from streamfl.records.values.numerals import Decimal
 from streamfl.records.values.time_features import TimeFeatures
@@ -177,11 +177,12 @@ def columns_of(records: Any, features: Sequence[str] | None) -> tuple[dict[str, 
         return {name: _cells(records[own]) for name, own in zip(given, records.columns, strict=True)}, len(records)
     if features is None and isinstance(records, Sequence) and all(isinstance(one, Mapping) for one in records):
         flattened = [flat({str(name): value for name, value in record.items()}) for record in records]
-        return {name: [one.get(name) for one in flattened] for name in names(flattened)}, len(records)
+        return {name: [plain(one.get(name)) for one in flattened] for name in names(flattened)}, len(records)
     if features is None:
         raise UsageError("the columns have no names: give features=, or records as dicts or a data frame")
     X, given = _rows(records, features), list(features)
-    return {name: X[:, j] if X.dtype == np.float64 else X[:, j].tolist() for j, name in enumerate(given)}, len(X)
+    columns = X.T if X.dtype == np.float64 else [[plain(cell) for cell in column] for column in X.T.tolist()]
+    return dict(zip(given, columns, strict=True)), len(X)
 
 
 def _rows(records: Any, features: Sequence[str]) -> npt.NDArray[Any]:
@@ -209,5 +210,4 @@ def _cells(column: Any) -> Cells:
         return values.astype(np.float64)
     if hasattr(column, "notna"):  # pandas has several missing values
         column = column.astype(object).where(column.notna(), None)
-    cells: list[object] = column.to_list()
-    return cells
+    return [*map(plain, column.to_list())]

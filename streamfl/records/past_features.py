@@ -74,6 +74,11 @@ class PastFeatures:
         """How many records before one are needed at most."""
         return max((*self.lags, self.window))
 
+    @property
+    def made_of_each(self) -> int:
+        """How many features are made of each number."""
+        return len(self._made_of(("x",)))
+
     def _made_of(self, features: Sequence[str]) -> tuple[str, ...]:
         of_lags = [f"{name}[-{lag}]" for lag in self.lags for name in features]
         kinds = ("mean", "rate") if self.window else ()

@@ -20,6 +20,7 @@ class _Unusable:
     first: int  # the line of the first one
     cells: int = 0
     ambiguous: bool = False
+    no_time: str = ""  # why the first one is no time, if the column has times
     examples: dict[str, None] = field(default_factory=dict)
 
 
@@ -38,11 +39,15 @@ class UnusableCells:
     _columns: dict[str, _Unusable] = field(default_factory=dict)
     _missing: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def add(self, column: Column, cells: Cells, unusable: Mapping[int, str], lines: IntArray) -> None:
-        """Count the unusable cells of a block, given by index with the reasons."""
+    def add(
+        self, column: Column, cells: Cells, unusable: Mapping[int, str], lines: IntArray, *, times: bool = False
+    ) -> None:
+        """Count the unusable cells of a block, given by index with the reasons, of a column of `times` or another."""
         if not unusable:
             return
-        found = self._columns.setdefault(column.name, _Unusable(column, int(lines[min(unusable)])))
+        first = min(unusable)
+        reason = unusable[first] if times else ""
+        found = self._columns.setdefault(column.name, _Unusable(column, int(lines[first]), no_time=reason))
         found.cells += len(unusable)
         found.ambiguous |= any("decimal mark" in why for why in unusable.values())
         for i in unusable:
@@ -63,6 +68,9 @@ class UnusableCells:
             cells = f"column {quoted(name)[1:-1]}: {unusable.cells:,} cell{'s' * (unusable.cells != 1)} "
             if isinstance(unusable.column, TextColumn):
                 yield f"{cells}with values beyond the first {MAX_VALUES}, {such}, set none of its features"
+            elif unusable.no_time:
+                where = f"from {self.unit} {unusable.first} on cannot be read as a time and count as missing"
+                yield f"{cells}{where}; the reason for the first one: {unusable.no_time}"
             else:
                 remedy = "; if they are numbers, name their decimal mark with --decimal" if unusable.ambiguous else ""
                 where = (

@@ -725,7 +725,8 @@ class ServedModel:
         names, X, odd = self.encoding.encoded(columns)
         for name, wrong in odd.items():
             i = min(wrong)
-            what = f"{len(wrong)} of {n} cells are not numbers and count as missing"
+            kind = "times" if name in self.encoding.times else "numbers"
+            what = f"{len(wrong)} of {n} cells are not {kind} and count as missing"
             warnings.warn(f"column {quoted(name)}: {what}; the first one, of record {i}: {wrong[i]}", stacklevel=3)
         return names, X, self.rows_by_branch(columns, n, client)
 

@@ -1,6 +1,7 @@
 """Settings that users choose, with their defaults; only this module turns them into settings of the core."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
@@ -46,6 +47,9 @@ OF_SOME = {option.name for option in fields(AlgorithmOptions)} - {"radius"}
 # Options that say how the step of a round is made: with another one than the default, a round is one step.
 STEPS = ("model", "algorithm", "l2", "local_batch", "gamma")
 
+# A price and its label, which may have commas and equals signs itself.
+_PRICE = re.compile("(.+?)=([^=,]+)(?:,|$)", re.DOTALL)
+
 # No update takes fewer bytes, however coarse: with one feature, two labels and ten records it takes at least 752
 # (auto), 718 (ferns) or 485 (linear); with eight features and 100 records 1,184, 1,158 or 573.
 FEWEST = {"auto": 700, "ferns": 650, "linear": 450}
@@ -64,6 +68,16 @@ def known_to(find: Callable[[str], object]) -> AfterValidator:
         return name
 
     return AfterValidator(check)
+
+
+def _price_of(label: str, price: object) -> float:
+    try:
+        value = float(str(price))
+    except ValueError:
+        value = math.nan
+    if not LEAST <= value <= LARGEST:
+        raise UsageError(f"costs: the price of {label} is {price}; give a number from {LEAST:g} to {LARGEST:g}")
+    return value
 
 
 class _Settings(BaseModel):
@@ -146,12 +160,19 @@ class LearningSettings(_Settings):
     @field_validator("costs", mode="before")
     @classmethod
     def _parse_costs(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        parts = [part.rpartition("=") for part in value.split(",")]
-        if not all(label and cost for label, _, cost in parts):
-            raise UsageError(f"costs {value}: write the price of each label as LABEL=PRICE, such as failure=20")
-        return {label: cost for label, _, cost in parts}
+        form = "the price of each label as LABEL=PRICE, such as failure=20"
+        if not isinstance(value, str | Mapping):
+            raise UsageError(f"costs {value}: give {form}, or a table of them")
+        given = value.items() if isinstance(value, Mapping) else _PRICE.findall(value)
+        if isinstance(value, str) and (not given or _PRICE.sub("", value) or value.endswith(",")):
+            raise UsageError(f"costs {value}: write {form}")
+        prices: dict[str, float] = {}
+        for label, price in given:
+            name = str(label).strip() if isinstance(value, str) else label
+            if name in prices:
+                raise UsageError(f"costs: {name} has two prices; give one")
+            prices[name] = _price_of(name, price)
+        return prices
 
     @model_validator(mode="after")
     def _objective_has_its_costs(self) -> Self:
@@ -160,9 +181,6 @@ class LearningSettings(_Settings):
             idle = "which has no prices; set it to cost, or leave costs out"
             why = needed if self.objective == "cost" else idle
             raise UsageError(f"costs: the objective is {self.objective}, {why}")
-        for label, cost in self.costs.items():
-            if not LEAST <= cost <= LARGEST:
-                raise UsageError(f"costs: the price of {label} is {cost:g}; give a positive number")
         return self
 
     def check_objective(self, task: Task) -> None:
@@ -185,7 +203,7 @@ class LearningSettings(_Settings):
         if self.features == "rounds" or is_external(self.model):
             raise UsageError(
                 f"objective {self.objective}: it needs models that learn record by record; leave it out, or set "
-                "features to auto, linear or ferns, without a model of another library"
+                "features to auto, linear or ferns, without a model of another library or secure aggregation"
             )
 
     @property

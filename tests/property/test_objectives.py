@@ -1,11 +1,14 @@
 """Laws of decisions: what weights, costs and shares do to the label that answers."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfl.learning.objectives import POWERS, Balanced, BestKappa, Cost, SeenLabels, TriedSums
+from streamfl.protocol.messages import LabelSums, Numbers, Tried, Update
 from streamfl.protocol.messages.decision_rule import DecisionRule, likeliest
 
 LABELS = ("a", "b", "c", "d")
@@ -68,6 +71,26 @@ def test_kappa_is_that_of_the_table_of_truths_and_answers(counts):
     found = TriedSums(correct=float(np.trace(table)), answers=answers).kappa(truth)
     if chance < 1.0 - 1e-9:
         assert found == pytest.approx((np.trace(table) / n - chance) / (1.0 - chance))
+
+
+def counted(**labels: int) -> Update:
+    new = tuple(LabelSums(label=label, count=count, loss=0.0, square=0.0) for label, count in labels.items())
+    tried = (Tried(correct=1, answers={"a": 1}),) * len(POWERS)
+    return Update(
+        client="c", attempt="", entry=1, round=1, epoch=1, registry=1, spans=(), records=sum(labels.values()),
+        trained=0, rejected=0, numbers=Numbers(new=new, tried=tried),
+    )  # fmt: skip
+
+
+def test_a_label_fades_with_the_records_of_all_labels_and_counts_as_one_record_at_least():
+    goal, seen = BestKappa(), SeenLabels()
+    for records in ({"a": 1000, "b": 10}, {"a": 2000}, {"a": 20000}):
+        before, seen = seen, goal.after(seen, [counted(**records)], LABELS)
+    assert before.labels["b"] == pytest.approx(10.0 / math.e)
+    assert before.tried[0].correct == pytest.approx(1.0 + 1.0 / math.e)
+    weights = goal.rule(seen, LABELS).weights
+    assert 0.0 < seen.labels["b"] < 0.01
+    assert weights["b"] == pytest.approx(sum((seen.labels["a"], 1.0)) / 2.0, rel=1e-5)
 
 
 @given(kappas=st.lists(st.integers(0, 3), min_size=5, max_size=5))

@@ -599,6 +599,13 @@ class FederationSettings(BaseSettings):
         )
 
     @property
+    def read_limits(self) -> Limits:
+        """Return how many names a reader of records takes: features that are made of others need room as well."""
+        past, times = self.past, self.field_map.made_of_times
+        room = self.limits.features - (0 if times is None else len(times.names))
+        return replace(self.limits, features=room // (1 + (0 if past is None else past.made_of_each)))
+
+    @property
     def past(self) -> PastFeatures | None:
         """Return which features are made of the records before; None: none are."""
         records, made = self.records, self.field_map.made_of_times
@@ -718,7 +725,7 @@ class FederationSettings(BaseSettings):
     def record_format(self) -> RecordFormat:
         """Return the format of records in messages; if labels come later, of records without them."""
         fields = self.feature_map if self.labels.topic else self.field_map
-        return record_format(self.records.format, fields, self.limits)
+        return record_format(self.records.format, fields, self.read_limits)
 
     @property
     def unlabelled(self) -> Unlabelled:

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ValidationError
 from streamfl.bounds import bounded
 from streamfl.errors import did_you_mean
 
+_WHY = {"missing": "it is required", "tuple_type": "it must be a list, in square brackets"}
+
 
 def first_of(error: ValidationError, model: type[BaseModel]) -> str:
     """Return the first wrong setting and the reason; unknown settings come first, as they may cause the others.
@@ -27,7 +29,7 @@ def _first_of(error: ValidationError, model: type[BaseModel]) -> str:
     place = ".".join((*tables, name))
     if first["type"] == "extra_forbidden":
         return f"{place}: there is no such setting{did_you_mean(name, settings_in(model, tables))}"
-    why = "it is required" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+    why = _WHY.get(first["type"], first["msg"].removeprefix("Value error, "))
     return f"{place}: {why}" if place else why
 
 

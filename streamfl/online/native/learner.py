@@ -475,7 +475,7 @@ class NativeLearner:
         """Return the agreed state, with its table; what was learnt since is not in it."""
         rows = np.arange(self.settings.table_rows)
         table = self._table.agreed_rows(rows, self._agreed.table.shape[-1])
-        return replace(self._agreed, table=table.astype(np.float64))
+        return replace(self._agreed, table=np.ascontiguousarray(table))
 
     @property
     def agreed_pairs(self) -> FloatArray:

@@ -173,7 +173,7 @@ class ServedNative:
         # Compiled loops take half a second to import, and a file without native models does without.
         from streamfl.online.native.learner import NativeLearner  # noqa: PLC0415
 
-        table = np.zeros((self.settings.table_rows, *self.agreed.table.shape[1:]))
+        table = np.zeros((self.settings.table_rows, *self.agreed.table.shape[1:]), np.float32)
         table[self.cells.astype(np.intp)] = self.agreed.table
         learner = NativeLearner(settings)
         learner.begin(replace(self._with_second, table=table))

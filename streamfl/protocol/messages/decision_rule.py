@@ -13,6 +13,9 @@ from streamfl.protocol.registry import widened
 # The weights that a rule may have: those of shares lie between 1 over the number of labels and that of records.
 LEAST, LARGEST = 1e-12, 1e12
 
+# The most powers that a client tries: a round with more would only keep it busy.
+MOST_TRIED = 10
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionRule(FieldGroup):
@@ -48,7 +51,7 @@ class DecisionRule(FieldGroup):
     def wrong(self) -> str | None:
         """Return why no coordinator can have made this rule, or None; a comparison with NaN is false."""
         possible = all(LEAST <= weight <= LARGEST for weight in self.weights.values())
-        powers = all(0.0 <= power <= 1.0 for power in (self.power, *self.tried))
+        powers = len(self.tried) <= MOST_TRIED and all(0.0 <= power <= 1.0 for power in (self.power, *self.tried))
         return None if possible and powers else "the weights of labels are out of range"
 
 

@@ -14,7 +14,7 @@ from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.printable import printable
 from streamfl.records.csv_block import LazyTexts
 from streamfl.records.values.missing import USUAL as USUAL_MISSING
-from streamfl.records.values.missing import Missing
+from streamfl.records.values.missing import WORDS, Missing
 from streamfl.records.values.numerals import Decimal, numeral, with_unit
 
 Cells = Sequence[object] | Numbers
@@ -44,6 +44,24 @@ class CellRules:
 USUAL = CellRules()
 NAMES = CellRules(Missing(frozenset({"", "nan"})))
 """How names of clients are read: one may be called NA."""
+
+
+def plain(value: object) -> object:
+    """Return a value as a cell of a file: None for a missing one, as pandas and NumPy write it.
+
+    >>> plain(np.float32(0.5)), plain(np.datetime64("NaT")), plain(10**400) == 10**400
+    (0.5, 'NaT', True)
+    """
+    if value is None or type(value) in {str, float, int, bool}:
+        return value
+    if isinstance(value, str | np.datetime64 | np.timedelta64):
+        return str.__str__(value) if isinstance(value, str) else str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    try:
+        return float(cast("float", value))
+    except (TypeError, ValueError, OverflowError):
+        return None if str(value).lower() in WORDS else value
 
 
 def number(cell: object, reading: CellRules = USUAL) -> float:

@@ -331,20 +331,23 @@ class EmbeddedFederation:
             kind = "targets" if self.task == "regression" else "labels"
             raise ValueError(f"{len(X)} records but {len(y)} {kind}: give one for each record")
 
-    def admit(self, clients: Iterable[str]) -> None:
-        """Check, before any record is learnt, that there is room for new clients.
+    def admit(self, clients: Iterable[str], features: tuple[str, ...]) -> None:
+        """Check, before any record is learnt, that there is room for the clients of records, and for their features.
 
         Raises
         ------
         ValueError
-            There would be too many clients.
+            There would be too many clients or features.
         """
-        new = [name for name in dict.fromkeys(clients) if name not in self._clients]
+        named = dict.fromkeys(clients)
+        new = [name for name in named if name not in self._clients]
         room = MOST_CLIENTS - len(self._clients)
         if len(new) > room:
             raise ValueError(
                 f"more than {MOST_CLIENTS} clients: does {new[room]!r} come from a feature that names clients?"
             )
+        if named:
+            self._add_features(features)
 
     def answer(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
         """Return a client's predictions: probabilities of `labels`, or targets; shape (n, columns).
@@ -565,7 +568,7 @@ class EmbeddedFederation:
         """Start a client. One that the coordinator knows joins at once, a new one when the round closes."""
         if name in self._clients:
             return
-        self.admit([name])
+        self.admit([name], ())
         settings = ClientSettings(
             self._learner,
             round_size=ENDLESS,

@@ -277,9 +277,9 @@ class _MasterFL(base.Estimator):
         self._weighed += 1
         return whole + int(generator(int(self.seed), "weight", self._weighed).random() < weight - whole)
 
-    def _begin(self, clients: Iterable[str]) -> None:
-        """Begin a call that learns records of these clients; refuse too many clients."""
-        self._federation.admit(clients)
+    def _begin(self, clients: Iterable[str], features: tuple[str, ...]) -> None:
+        """Begin a call that learns records of these clients; refuse too many clients or features."""
+        self._federation.admit(clients, features)
         self._restarted_before = self._federation.restarted
 
     def _client_of(self, x: Any) -> str:
@@ -390,6 +390,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     @property
     def _aim(self) -> dict[str, Any]:
+        if self.costs is not None and not isinstance(self.costs, Mapping):
+            raise ValueError(f"costs is {self.costs!r}: it must have the price of each label, such as {{True: 20}}")
         given = (self.costs or {}).items()
         return {"objective": self.objective, "costs": {name: cost for label, cost in given for name in _names(label)}}
 
@@ -402,7 +404,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         encoded = self._labels.encode([y])
         row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
-        self._begin([client] if times else [])
+        self._begin([client] if times else [], row.features)
         if times:
             self._rows.learn(row)
             self._labels.add(encoded)
@@ -424,7 +426,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         given = rows.column(y)
         self._federation.check_lengths(table.X, given)
         encoded = self._labels.encode(given)
-        self._begin(client for client, _ in runs)
+        self._begin([client for client, _ in runs], table.features)
         self._rows.learn(table)
         self._labels.add(encoded)
         for client, part in runs:
@@ -509,7 +511,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         target = _target(y)
         row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
-        self._begin([client] if times else [])
+        self._begin([client] if times else [], row.features)
         if times:
             self._rows.learn(row)
         for repeated in range(times):
@@ -552,7 +554,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         given = rows.column(y)
         self._federation.check_lengths(table.X, given)
         targets = np.array([_target(value) for value in given])
-        self._begin(client for client, _ in runs)
+        self._begin([client for client, _ in runs], table.features)
         self._rows.learn(table)
         for client, part in runs:
             for features, values, at in table.stretches(part):

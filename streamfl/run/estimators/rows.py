@@ -11,8 +11,7 @@ from river.utils import dataframe
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.records.columns import MAX_VALUES, TIMES, Column, LeftOutColumn, NumberColumn, TextColumn, infer
-from streamfl.records.values.cells import Cells, number, quoted, text
-from streamfl.records.values.missing import WORDS
+from streamfl.records.values.cells import Cells, number, plain, quoted, text
 
 # Key orders of records that are cached.
 MOST_ORDERS = 1000
@@ -72,12 +71,12 @@ class Rows:
                 return Encoded(features, np.fromiter([x[key] for key in own], np.float64, len(own))[None, :])
             except (TypeError, ValueError, OverflowError):
                 pass
-        named = _named([key for key in keys if key != self.without])
+        named = _named([key for key in keys if self.without is None or key != self.without])
         used = {name: key for name, key in named.items() if not isinstance(self.columns.get(name), LeftOutColumn)}
         if known is None and self._are_numbers(used) and len(self._orders) < MOST_ORDERS:
             features = tuple(sorted(used))
             self._orders[keys] = features, tuple(used[name] for name in features)
-        return self._read({name: [_plain(x[named[name]])] for name in sorted(named)}, 1)
+        return self._read({name: [plain(x[named[name]])] for name in sorted(named)}, 1)
 
     def many(self, X: Any) -> "ManyRows":
         """Return the records of a data frame or an array.
@@ -159,6 +158,8 @@ class Rows:
                 unusable[name] = [cells[i] for i in odd]
             if found is not known:
                 columns[name] = replace(found, late=frozenset()) if isinstance(found, TextColumn) else found
+                for feature in found.features:
+                    whole_text(feature, "a feature")
             began = np.zeros(len(found.features), np.int64)
             if found is not known:
                 old = 0 if known is None else len(known.features)
@@ -232,25 +233,7 @@ def _kind(name: str, cells: Cells) -> Column | None:
 def _cells(cells: Any) -> Cells:
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
         return cells.astype(np.float64)
-    return [_plain(cell) for cell in cells]
-
-
-def _plain(value: Any) -> object:
-    """Return a value as a cell of a file: None for a missing one, as pandas and NumPy write it.
-
-    >>> _plain(np.float32(0.5)), _plain(np.datetime64("NaT")), _plain(10**400) == 10**400
-    (0.5, 'NaT', True)
-    """
-    if value is None or type(value) in {str, float, int, bool}:
-        return value
-    if isinstance(value, str | np.datetime64 | np.timedelta64):
-        return str.__str__(value) if isinstance(value, str) else str(value)
-    if isinstance(value, np.generic):
-        return value.item()
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None if str(value).lower() in WORDS else value
+    return [plain(cell) for cell in cells]
 
 
 def _holds_numbers(kind: Any) -> bool:

@@ -266,7 +266,8 @@ class _Run:
         reading = self._reading()
         features, X, odd = self.model.encoding.encoded(columns, reading, self._decimals, self.notation)
         for name, wrong in odd.items():
-            self._unusable.add(NumberColumn(name), columns[name], wrong, block.lines)
+            times = name in self.model.encoding.times
+            self._unusable.add(NumberColumn(name), columns[name], wrong, block.lines, times=times)
         if request.on_bad_record != "stop":
             return features, X, {}
         return features, X, {i: f'column "{name}": {why}' for name, wrong in odd.items() for i, why in wrong.items()}

@@ -46,6 +46,14 @@ def test_without_ten_errors_nothing_is_told_and_a_hundred_are_kept():
     assert len(quantiles.errors) == KEPT
 
 
+def test_however_long_no_error_is_outside_a_level_stays_one():
+    quantiles = ErrorQuantiles()
+    for _ in range(300):
+        quantiles.learn(1.0)
+    assert quantiles.of(2.0) == (3.0, 3.0, 3.0)
+    assert (min(quantiles.levels) > 0.5, max(quantiles.levels)) == (True, 1.0)
+
+
 def test_restored_they_go_on_alike():
     quantiles, errors = ErrorQuantiles(), normal(200)
     for error in errors[:150]:

@@ -178,6 +178,7 @@ class TestErrors:
                 "[learning]\nalgorithm = 'fedsgd'",
                 "no algorithm is called 'fedsgd': use one of fedavg, fedprox, fednova, fedomd",
             ),
+            ("[alerts]\nkinds = 5", "alerts.kinds: it must be a list, in square brackets"),
             ("[profile]\nprofile = 'expert'", "no profile is called 'expert': use one of adaptive, paper, experts"),
             ("[learning]\nmirror = 'p-norm'", "mirror: only for fedomd, but the algorithm is fedavg"),
             (

@@ -1,14 +1,25 @@
 """Objectives in a federation: the rule of a round follows from the ledger, and changes nothing that is learnt."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
+from unit.machines.script import Federation
 from unit.machines.test_online_models import online
 
-from streamfl.learning.objectives import POWERS, Accuracy, Balanced, BestKappa, Cost
+from streamfl.learning.objectives import (
+    POWERS,
+    Accuracy,
+    Balanced,
+    BestKappa,
+    Cost,
+    Objective,
+    SeenLabels,
+    TriedSums,
+)
 from streamfl.machines.client.usable import unusable
 from streamfl.machines.coordinator.gate.checks import wrong_tried
+from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.protocol.messages import DecisionRule, Refusal, RoundClosed, RoundOpened, Tried, Update
 from streamfl.wire import codec, messages, state_bytes
 
@@ -80,15 +91,16 @@ def test_a_saved_state_opens_the_same_round_by_the_same_rule():
 def test_a_state_with_impossible_counts_of_labels_is_refused():
     state = run(BestKappa()).coordinator.state
     assert state.wrong() is None
-    for seen in (replace(state.seen, tried=state.seen.tried[:2]), replace(state.seen, labels={"a": -1.0})):
+    lies = ({"tried": state.seen.tried[:2]}, {"labels": {"a": -1.0}}, {"labels": {"a": 1e308, "b": 1e308}})
+    for seen in (replace(state.seen, **lie) for lie in lies):
         assert replace(state, seen=seen).wrong() == "impossible counts of labels"
 
 
 @pytest.mark.parametrize(
     "lie",
     [
-        (),
         (Tried(correct=0, answers={}),) * 4,
+        (Tried(correct=0, answers={}),) * 10**5,
         (Tried(correct=-1, answers={}),) * 5,
         (Tried(correct=9, answers={"a": 8}),) * 5,
         (Tried(correct=0, answers={"a": 10**9}),) * 5,
@@ -99,14 +111,55 @@ def test_a_state_with_impossible_counts_of_labels_is_refused():
 def test_impossible_counts_of_what_was_tried_are_refused(lie):
     told = run(BestKappa(), rounds=2)
     update = next(update for update in told.of(Update) if update.round == 2)
-    opened = next(message for message in told.of(RoundOpened) if message.round == 2)
-    machine = told.coordinator
     lied = replace(update, numbers=replace(update.numbers, tried=lie))
-    wrong = [wrong_tried(one, opened, machine.state.registry) for one in (update, lied)]
-    assert wrong == [None, "the answers that were tried are not those that were asked for, or are impossible"]
+    wrong = [wrong_tried(one, told.coordinator.state.registry) for one in (update, lied)]
+    assert wrong == [None, "the counts of answers that were tried are impossible"]
 
 
-@pytest.mark.parametrize("rule", [{"weights": {"a": 0.0}}, {"weights": {"a": float("nan")}}, {"power": 2.0}])
+@dataclass
+class Switching(Federation):
+    """A federation whose coordinator starts again with another objective while updates of a round are in."""
+
+    to: Objective | None = None
+
+    def _coordinator(self, event):
+        super()._coordinator(event)
+        if self.to is not None and isinstance(event, Update) and event.round == 2:
+            settings, self.to = replace(self.coordinator.settings, objective=self.to), None
+            state = state_bytes.decode(state_bytes.encode(self.coordinator.state))
+            self.restart = lambda _: Coordinator(settings, state)
+            self._restarted()
+            self.restart = lambda machine: machine
+
+
+@pytest.mark.parametrize(("one", "other"), [(BestKappa(), Accuracy()), (Balanced(), BestKappa())], ids=repr)
+def test_an_objective_may_change_while_a_round_is_open(one, other):
+    told = run(one, kind=Switching, federation={"to": other})
+    assert not told.of(Refusal)
+    assert [len(entry.accepted) for entry in told.of(RoundClosed)][:3] == [3, 3, 3]
+    assert told.coordinator.settings.objective == other
+
+
+def test_only_the_objective_kappa_remembers_what_was_tried():
+    told = run(BestKappa())
+    seen, updates = told.coordinator.state.seen, told.of(Update)[-3:]
+    labels = told.coordinator.state.registry.labels
+    remembered = [bool(goal.after(seen, updates, labels).tried) for goal in (Accuracy(), Balanced(), BestKappa())]
+    assert (bool(seen.tried), remembered) == (True, [False, False, True])
+
+
+def test_members_who_claim_any_number_of_records_cannot_make_a_rule_that_nobody_uses():
+    claims = {"a": 1.0, "b": 9e15 * 1000}
+    seen = SeenLabels(labels=claims, tried=(TriedSums(correct=9e18, answers=claims),) * len(POWERS))
+    assert seen.is_possible
+    assert BestKappa().rule(seen, ("a", "b")).wrong() is None
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{"weights": {"a": 0.0}}, {"weights": {"a": float("nan")}}, {"power": 2.0}, {"tried": (0.5,) * 10**5}],
+    ids=["zero", "nan", "power", "many"],
+)
 def test_a_round_with_an_impossible_rule_is_not_used(rule):
     opened = run(Accuracy(), rounds=1).of(RoundOpened)[0]
     assert unusable(opened, None) is None

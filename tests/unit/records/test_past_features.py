@@ -64,6 +64,17 @@ def test_they_are_what_polars_makes_of_the_records_of_each_client(
     np.testing.assert_allclose(X[:, 4:], expected[:, 2:], rtol=1e-6, atol=1e-3)
 
 
+def test_each_name_stands_for_its_values() -> None:
+    names, X = PastOfClients(PastFeatures((2, 1), 2)).extended(
+        ["c"] * 3, ("x", "y"), np.array([[1, 9], [2, 7], [6, 4]])
+    )
+    made = dict(zip(names, X[2].tolist(), strict=True))
+    assert made == {
+        "x": 6.0, "y": 4.0, "x[-2]": 1.0, "y[-2]": 9.0, "x[-1]": 2.0, "y[-1]": 7.0,
+        "mean2(x)": 4.0, "mean2(y)": 5.5, "rate2(x)": 2.5, "rate2(y)": -2.5,
+    }  # fmt: skip
+
+
 @given(RECORDS, st.data())
 def test_blocks_change_nothing(records: list[tuple[str, float, float]], data: st.DataObject) -> None:
     past, cut = PastFeatures((1, 3), 4), data.draw(st.integers(0, len(records)))
@@ -139,6 +150,25 @@ def test_an_embedded_federation_has_the_lags_of_the_file_and_predicts_the_next_r
         asked = frame[300:].filter(pl.col("site") == site)
         for _ in range(2):
             assert federation.predict(site, asked) == expected[frame["site"][300:].to_numpy() == site].tolist()
+
+
+def test_fields_without_number_leave_room_for_what_is_made_of_them() -> None:
+    """Else a message with many fields would keep its client out: a coordinator refuses more names than it takes."""
+    tables = {
+        "federation": {"most_features": 14},
+        "rounds": {"clock": "records", "size": 10},
+        "records": {"lags": [1], "window": 2, "fields": {"time": "at", "time_features": ["hour"]}},
+        "learning": {"features": "rounds"},
+    }
+    federation = streamfl.Federation(tables)
+    for i in range(25):
+        federation.learn("c", {"at": i, "label": "ab"[i % 2], **{f"x{j}": i for j in range(9)}})
+    features = federation.model().registry.features
+    assert (len(features), {*features} >= {"x0", "x2", "rate2(x2)", "hour sin"}, "x3" in features) == (
+        14,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(

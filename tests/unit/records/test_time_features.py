@@ -147,6 +147,12 @@ def test_a_file_that_is_predicted_may_write_its_dates_otherwise_than_the_one_tha
     assert len(right) == 241
     assert predicted(asked, "--timezone", "UTC", "--date-order", "mdy") == right
     assert predicted(asked, "--date-order", "mdy") != right
+    frame.with_columns(at=pl.lit("soon")).write_csv(asked)
+    said = CliRunner().invoke(cli, ["predict", str(asked), "--model", str(model), "--label", "y"]).output
+    what = (
+        "column at: 240 cells from line 2 on cannot be read as a time and count as missing; the reason for the first"
+    )
+    assert f'{what} one: the time "soon" is' in " ".join(said.split())
     streamfl.replay(learnt, label="y", drop=["at"], clients=2, features="rounds").model.save(model)
     ran = CliRunner().invoke(cli, ["predict", str(learnt), "--model", str(model), "--date-order", "mdy"])
     assert "the model takes no times; leave --timezone and --date-order out" in str(ran.exception)

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,15 @@ def test_a_cell_that_is_no_number_is_missing_and_told():
             == ENCODED.predict([{"x": None}], missing="mean")[0]
         )
     assert told[0].filename == __file__
+
+
+def test_numbers_of_other_types_are_numbers_and_not_texts():
+    for number in (np.float32(1.5), Decimal("1.5"), np.int64(2), np.bool_(True)):
+        expected = ENCODED.predict_proba([{"x": float(number)}], missing="mean")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for records in ([{"x": number}], pl.DataFrame({"x": pl.Series([number], dtype=pl.Object)})):
+                assert (ENCODED.predict_proba(records, missing="mean") == expected).all()
 
 
 def test_a_model_reads_what_is_missing_as_its_training_did():

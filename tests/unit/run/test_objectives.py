@@ -97,6 +97,10 @@ def test_the_figures_of_a_replay_are_of_what_was_answered_and_its_drifts_of_what
         ({"objective": "cost", "costs": {"failure": -1}}, "the price of failure is -1"),
         ({"objective": "cost", "costs": "failure"}, "write the price of each label as LABEL=PRICE"),
         ({"objective": "cost", "costs": "failur=20"}, 'no label is called "failur"'),
+        ({"objective": "cost", "costs": "failure=much"}, "the price of failure is much; give a number from 1e-12"),
+        ({"objective": "cost", "costs": {"failure": 1e300}}, r"the price of failure is 1e\+300; give a number"),
+        ({"objective": "cost", "costs": "failure=3,failure=4"}, "failure has two prices"),
+        ({"objective": "cost", "costs": ["failure"]}, "or a table of them"),
     ],
 )
 def test_prices_that_cannot_be_meant_are_refused(learning, said):
@@ -104,10 +108,17 @@ def test_prices_that_cannot_be_meant_are_refused(learning, said):
         replay(**learning)
 
 
+def test_a_label_with_commas_and_equals_signs_has_a_price():
+    written = LearningSettings(objective="cost", costs="a,b=c=20, n.i.O.=3,ok=1e-3")
+    assert written.costs == {"a,b=c": 20.0, "n.i.O.": 3.0, "ok": 0.001}
+
+
 def test_an_objective_needs_labels_and_models_that_learn_record_by_record():
     with pytest.raises(UsageError, match="it needs models that learn record by record"):
         MasterFLClassifier(features="rounds", objective="kappa")
     with pytest.raises(ValueError, match="no objective is called 'f1': use one of accuracy, balanced, kappa, cost"):
         MasterFLClassifier(objective="f1")
+    with pytest.raises(ValueError, match=r"costs is \[1\]: it must have the price of each label"):
+        MasterFLClassifier(objective="cost", costs=[1])
     with pytest.raises(UsageError, match="it is about labels, but these are numbers"):
         LearningSettings(objective="balanced").check_objective("regression")

@@ -38,6 +38,11 @@ def test_a_state_comes_back_to_the_bit_in_few_bytes():
     assert len(before) > 4_000_000
 
 
+def test_a_table_is_held_in_the_32_bits_that_its_values_fit_after_a_start_as_well():
+    state = state_bytes.decode(state_bytes.encode(learnt()))
+    assert (state.online.table.dtype, np.array_equal(state.online.table, learnt().online.table)) == (np.float32, True)
+
+
 def test_a_state_of_version_0_1_0_is_refused_with_the_way_through_0_2_0():
     plain, arrays = codec.split(CoordinatorState(Promotion(), members={"c0": Member()}))
     plain["members"]["c0"]["incarnation"] = "7f3a"  # a text, as 0.1.0 counted starts

@@ -16,6 +16,7 @@ from streamfl.bounds import MOST_POSITIONS, NAME_BYTES, NAMED, Limits, is_name
 from streamfl.learning.fixed_point import largest_part
 from streamfl.learning.grid import second_steps
 from streamfl.learning.model import score_bound
+from streamfl.learning.objectives import POWERS
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import is_key
 from streamfl.learning.pooling.sums import of_text
@@ -124,7 +125,7 @@ WITH_NUMBERS: tuple[Check, ...] = (
     lambda it: "nobody has asked for sums" if it.update.sums else None,
     lambda it: _wrong_label_sums(it.update, it.registry),
     lambda it: _wrong_served(it.update, it.registry),
-    lambda it: wrong_tried(it.update, it.opened, it.registry),
+    lambda it: wrong_tried(it.update, it.registry),
     lambda it: _wrong_times(it.update),
     lambda it: _wrong_second_moments(it.update, it.opened, it.registry.rows),
     _wrong_losses,
@@ -468,18 +469,19 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     return None
 
 
-def wrong_tried(update: Update, opened: RoundOpened, registry: Registry) -> str | None:
-    """Return why the counts of answers that were to be tried are impossible, or None."""
+def wrong_tried(update: Update, registry: Registry) -> str | None:
+    """Return why the counts of answers that were to be tried are impossible, or None.
+
+    An update may have none that were asked for, and some that were not: the objective may change in an open round.
+    """
     known, tried = {*registry.labels, *update.new_labels}, update.numbers.tried
-    possible = all(
+    possible = len(tried) in {0, len(POWERS)} and all(
         known >= one.answers.keys()
         and min(one.correct, *one.answers.values(), 0) == 0
         and one.correct <= sum(one.answers.values()) <= update.records
         for one in tried
     )
-    if possible and len(tried) == len(opened.decision.tried):
-        return None
-    return "the answers that were tried are not those that were asked for, or are impossible"
+    return None if possible else "the counts of answers that were tried are impossible"
 
 
 def _wrong_times(update: Update) -> str | None:

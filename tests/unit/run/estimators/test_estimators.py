@@ -926,6 +926,7 @@ def test_a_copy_between_asking_and_learning_goes_on_to_the_same_bit():
         ({"caf\udce9": 1.0}, "a", "feature's name"),
         ({"x": 1.0}, "\ud800", "label"),
         ({"site": "\udfff"}, "a", "client"),
+        ({"wind": "\ud800"}, "a", "feature"),
     ],
 )
 def test_half_a_surrogate_pair_is_refused_and_nothing_is_lost(x, y, what):

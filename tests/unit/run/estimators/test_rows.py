@@ -1,7 +1,7 @@
 """Records as River gives them: dicts, arrays and data frames of several packages."""
 
 import importlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -130,12 +130,23 @@ def test_a_feature_can_be_left_out_and_is_not_looked_at():
 
 def test_names_of_features_that_are_no_text_become_text():
     assert Rows(without="site").row({1: 10.0, ("a", 2): 20.0, "site": 3}).features == ("('a', 2)", "1")
+    assert Rows().row({None: 1.0}).features == ("None",)
 
 
-@pytest.mark.parametrize("value", [object(), [1.0, 2.0], {}, 1 + 2j, datetime(2026, 3, 1)])
-def test_what_is_neither_number_nor_text_is_left_out_and_warned_of_once(value):
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (object(), "holds values of the type object"),
+        ([1.0, 2.0], "holds lists"),
+        ({}, "holds lists"),
+        (1 + 2j, "holds values of the type complex"),
+        (timedelta(1), "holds values of the type timedelta"),
+        (datetime(2026, 3, 1), "looks like a time"),
+    ],
+)
+def test_what_is_neither_number_nor_text_is_left_out_and_warned_of_once(value, what):
     rows = Rows()
-    with pytest.warns(UserWarning, match="feature 'odd' .* and is left out: "):
+    with pytest.warns(UserWarning, match=f"feature 'odd' {what} and is left out: "):
         assert learnt(rows, {"x": 1.0, "odd": value}) == {"x": 1.0}
     for _ in range(3):
         assert learnt(rows, {"x": 1.0, "odd": value}) == {"x": 1.0}

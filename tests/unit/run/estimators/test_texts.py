@@ -68,6 +68,16 @@ def test_saved_and_loaded_an_estimator_knows_its_texts(tmp_path: Path):
     assert again.summary == model.summary
 
 
+def test_saved_and_loaded_an_estimator_reads_units_and_leaves_out_what_it_left_out(tmp_path: Path):
+    model = estimator(features="rounds")
+    with pytest.warns(UserWarning, match="feature 'at' .* is left out"):
+        model.learn_one({"v": "12 mV", "at": "2026-03-01 10:00"}, "no")
+    model.save(tmp_path / "model")
+    rows = MasterFLClassifier.load(tmp_path / "model")._rows
+    found = rows.row({"v": "13 mV", "at": 5.0})
+    assert (found.features, found.X.tolist(), found.unusable) == (("v",), [[13.0]], None)
+
+
 def test_a_model_file_predicts_records_with_texts_as_the_estimator_does(tmp_path: Path):
     model, pairs = estimator(), records(80)  # whole rounds
     learnt(model, pairs)
@@ -117,5 +127,7 @@ def test_what_is_refused_or_only_predicted_teaches_no_text():
     model.learn_one({"wind": "S"}, "a", w=0)
     with pytest.raises(ValueError, match="a label is None"):
         model.learn_one({"wind": "S"}, None)
-    assert model._rows.columns["wind"].values == ("N",)
+    with pytest.raises(ValueError, match="more than 2000 features"):
+        model.learn_one({"wind": "S", **{f"x{i}": 1.0 for i in range(2000)}}, "a")
+    assert {name: column.features for name, column in model._rows.columns.items()} == {"wind": ("wind=N",)}
     assert [*model._rows.columns] == ["wind"]
