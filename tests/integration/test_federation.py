@@ -126,7 +126,7 @@ def test_messages_are_read_by_functions_of_the_program_and_what_these_refuse_is_
 def test_what_a_federation_in_memory_cannot_be_is_refused_and_so_is_a_value_that_no_field_holds():
     with pytest.raises(UsageError, match=r"\[labels\] topic: labels that come later"):
         streamfl.Federation({**tables(), "labels": {"topic": "labels-*"}})
-    with pytest.raises(UsageError, match="cannot be used: rounds[.]sice: there is no such setting"):
+    with pytest.raises(UsageError, match=r"cannot be used: rounds[.]sice: there is no such setting"):
         streamfl.Federation({"rounds": {"sice": 3}})
     federation = streamfl.Federation(tables())
     assert federation.predict(SITES[0], {"a": 1.0}) is None
