@@ -9,7 +9,7 @@ import structlog
 from pydantic import ValidationError
 
 from streamfl.arrays import FloatArray
-from streamfl.bounds import NAME_BYTES, is_name
+from streamfl.bounds import NAME_BYTES, REACH, is_name
 from streamfl.errors import UsageError
 from streamfl.live.client import serve_clients
 from streamfl.live.host_node import HostNode
@@ -32,7 +32,6 @@ from streamfl.records.formats.own import Deserialize, Features, OwnRecords
 from streamfl.records.formats.unframed import UnreadableError, as_json
 from streamfl.records.formats.with_time_features import timed
 from streamfl.records.objects import Record, is_one, several
-from streamfl.bounds import REACH
 from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.cells import quoted
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart

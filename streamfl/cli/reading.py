@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from streamfl.bounds import REACH
+
 # Separators of CSV files that have names.
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " "}
 
@@ -142,8 +144,7 @@ def reading(options: Mapping[str, Any], usual: Mapping[str, Any] = MappingProxyT
     >>> reading({"decimal": None, "drop": ("id",)}, {"decimal": ",", "timezone": "Europe/Berlin"})
     {'drop': ('id',), 'decimal': ',', 'notation': Notation(zone='Europe/Berlin', order=None)}
     """
-    from streamfl.bounds import REACH
-from streamfl.records.values.times import PLAIN, Notation  # noqa: PLC0415
+    from streamfl.records.values.times import PLAIN, Notation  # noqa: PLC0415
 
     given = {**usual, **{name: value for name, value in options.items() if value}}
     written = ("separator", "missing_values", "decimal", "encoding")

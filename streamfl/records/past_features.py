@@ -14,7 +14,6 @@ from streamfl.errors import UsageError
 _LONGEST = NAME_BYTES - len("mean1000()")  # of a feature's name, so that what is made of it can have one
 
 
-
 @dataclass(frozen=True)
 class PastFeatures:
     """How the records of a client before a record become more features of it.

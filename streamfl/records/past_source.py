@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.protocol.records import Batch
 from streamfl.bounds import REACH
+from streamfl.protocol.records import Batch
 from streamfl.records.past_features import PastFeatures, PastRecords
 from streamfl.runtime.ports import Source
 

@@ -13,9 +13,9 @@ from river import base, compose, stats, utils
 from river import feature_extraction as fx
 
 import streamfl
+from streamfl.bounds import REACH
 from streamfl.cli.main import cli
 from streamfl.errors import UsageError
-from streamfl.bounds import REACH
 from streamfl.records.past_features import PastFeatures, PastOfClients, PastRecords
 
 VALUES = st.floats(-1e6, 1e6, width=32) | st.just(np.nan)
