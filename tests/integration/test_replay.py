@@ -216,8 +216,11 @@ def test_different_ways_of_learning_give_different_models():
     for name in WAYS:
         named[learnt(name).result.model_sha256].add(name)
     # The Euclidean map is FedAvg, in the primal and in the dual space; of a whitened step only the gradient is told.
-    assert sorted(len(names) for names in named.values() if len(names) > 1) == [3]
-    assert {"one step", "fedomd euclidean primal", "fedomd euclidean dual"} in named.values()
+    # An objective changes what is answered, and no model.
+    assert sorted(sorted(names) for names in named.values() if len(names) > 1) == [
+        ["fedomd euclidean dual", "fedomd euclidean primal", "one step"],
+        ["record by record", "record by record, dear labels"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Rows:
     >>> rows = Rows()
     >>> record = rows.row({"wind": "NW", "ok": True, "x": None})
     >>> record.features, record.X
-    (('ok', 'wind=NW'), array([[1., 1.]]))
+    (('ok', 'wind=NW', 'x'), array([[ 1.,  1., nan]]))
     >>> rows.learn(record)
     >>> rows.row({"wind": "S", "ok": "NA"}).features, rows.row({"wind": None}).X
     (('ok', 'wind=NW', 'wind=S'), array([[nan]]))
