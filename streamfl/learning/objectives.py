@@ -18,7 +18,7 @@ from streamfl.protocol.messages.decision_rule import LARGEST, LIKELIEST, Decisio
 MEMORY = 2000.0
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-# More records than members can claim: such counts have finite sums and products. docs/choices.md, "Bounds and rounding".
+# More than members can claim: such counts have finite sums and products. docs/choices.md, "Bounds and rounding".
 MOST_COUNTED = 1e30
 
 # Kappas that are equal to so many digits are equal. docs/choices.md, "Bounds and rounding".

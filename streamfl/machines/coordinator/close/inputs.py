@@ -18,8 +18,8 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.registry import Registry
 
-# Sums are rounded to steps of at most a quarter of their deviation (`second_steps`). So the values of a round count as
-# at least half a step apart, in scales of their feature: equal ones would seem to move with the rounding.
+# Sums are rounded to steps of at most a quarter of their deviation (`second_steps`). So the values of a round count
+# as at least half a step apart, in scales of their feature: equal ones would seem to move with the rounding.
 _ROUNDED = 1 / 8
 
 
