@@ -14,6 +14,7 @@ from streamfl.protocol.records import without_infinity
 from streamfl.records.columns import NumberColumn, TextColumn, decimals
 from streamfl.records.objects import flat, names
 from streamfl.records.values.cells import CellRules, Cells, listed, plain
+from streamfl.records.values.made_features import with_made
 from streamfl.records.values.missing import Missing
 from streamfl.records.values.numerals import Decimal
 from streamfl.records.values.time_features import TimeFeatures
@@ -145,7 +146,8 @@ class Encoding:
         if self.time_features is None or not {*self.times} <= {*given}:
             return features, X, odd
         made, wrong = self.time_features.of_cells(given, notation)
-        return *self.time_features.joined_to(features, X, made), odd | ({self.times[0]: wrong} if wrong else {})
+        features, whole = with_made(features, X, self.time_features.names, made)
+        return features, whole, odd | ({self.times[0]: wrong} if wrong else {})
 
 
 def columns_of(records: Any, features: Sequence[str] | None) -> tuple[dict[str, Cells], int]:

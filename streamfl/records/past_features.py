@@ -10,6 +10,7 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray, IntArray, Numbers
 from streamfl.bounds import NAME_BYTES, REACH, is_name
 from streamfl.errors import UsageError
+from streamfl.records.values.made_features import with_made
 
 _LONGEST = NAME_BYTES - len("mean1000()")  # of a feature's name, so that what is made of it can have one
 
@@ -138,7 +139,7 @@ class PastRecords:
     ) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
         """Return names and values of the next records, and of what is made of their past; they are then the last."""
         names, made = self.made(positions, features, X)
-        return joined(features, X, names, made)
+        return with_made(features, X, names, made)
 
     def made(self, positions: IntArray, features: tuple[str, ...], X: Numbers) -> tuple[tuple[str, ...], FloatArray]:
         """Return names and values of what is made of the past of the next records; they are then the last ones."""
@@ -184,17 +185,7 @@ class PastOfClients:
             self._read[client] = read + len(rows)
             last = self._last.setdefault(client, PastRecords(self.past))
             made[rows] = last.made(read + np.arange(len(rows)), self._bases, values[rows])[1]
-        return joined(features, X, names, made)
-
-
-def joined(
-    features: tuple[str, ...], X: Numbers, names: tuple[str, ...], made: FloatArray
-) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
-    """Return features and values with made ones at the end; columns of their names give way."""
-    if {*features} & {*names}:
-        stay = [j for j, name in enumerate(features) if name not in names]
-        features, X = tuple(features[j] for j in stay), X[:, stay]
-    return (*features, *names), np.hstack([X, made.astype(np.float32) if X.dtype == np.float32 else made])
+        return with_made(features, X, names, made)
 
 
 def _ordered(features: Sequence[str], X: Numbers, wanted: Sequence[str]) -> FloatArray:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.arrays import IntArray
-from streamfl.records.past_features import PastFeatures, joined
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.table import Table
+from streamfl.records.values.made_features import with_made
 
 
 def with_past(table: Table, past: PastFeatures, client_column: str | None = None) -> Table:
@@ -31,7 +32,7 @@ def with_past(table: Table, past: PastFeatures, client_column: str | None = None
     for one in range(int(owner.max(initial=-1)) + 1):
         rows = np.flatnonzero(owner == one)
         made[rows] = past.of(positions[rows], X[rows])
-    features, whole = joined(table.features, table.X, names, made)
+    features, whole = with_made(table.features, table.X, names, made)
     return replace(table, features=features, X=whole, past=past)
 
 

@@ -12,6 +12,7 @@ from streamfl.arrays import FloatArray, Numbers
 from streamfl.errors import UsageError
 from streamfl.records.values.cells import Cells, listed
 from streamfl.records.values.day_and_clock import joined
+from streamfl.records.values.made_features import with_made
 from streamfl.records.values.times import PLAIN, Notation, seconds
 
 TimeFeature = Literal["hour", "weekday", "season"]
@@ -99,17 +100,7 @@ class TimeFeatures:
         self, features: tuple[str, ...], X: Numbers, times: FloatArray
     ) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
         """Return features and values with those of the times at the end."""
-        return self.joined_to(features, X, self.of(times))
-
-    def joined_to(
-        self, features: tuple[str, ...], X: Numbers, made: FloatArray
-    ) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
-        """Return features and values with those made of times at the end; columns of their names give way."""
-        if taken := {*features} & {*self.names}:
-            stay = [j for j, name in enumerate(features) if name not in taken]
-            features, X = tuple(features[j] for j in stay), X[:, stay]
-        whole: npt.NDArray[Any] = np.hstack([X, made.astype(np.float32) if X.dtype == np.float32 else made])
-        return (*features, *self.names), whole
+        return with_made(features, X, self.names, self.of(times))
 
 
 def _offsets(times: FloatArray, notation: Notation) -> FloatArray | float:
