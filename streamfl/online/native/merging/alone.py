@@ -31,7 +31,7 @@ class Alone(Way):
         """Return the differences of the one client."""
         (part,) = parts
         cells = part.cells.astype(np.int64)
-        return Merged(placed_weights(part, grown), cells, placed(part.table, part, grown))
+        return Merged(placed_weights(part, grown), cells, placed(part.table, part.labels, grown.labels))
 
 
 ALONE = Alone()

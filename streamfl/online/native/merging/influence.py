@@ -9,6 +9,7 @@ import numpy as np
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.learning.influence import NUMBERS, Sent, are_compared
 from streamfl.online.native.merging.grids import depth_of, step_of_cells, step_of_weights
+from streamfl.online.native.merging.placing import placed
 from streamfl.protocol.early import FEW
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -97,19 +98,14 @@ def _weights(
 ) -> FloatArray:
     """Return the change of linear weights a record, shape (clients, rows, models, columns)."""
     features = (*agreed.features, *_new([part.features for part in parts], agreed.features))
-    models, columns = agreed.weights.shape[1], max(1, len(labels)) if labels else agreed.weights.shape[2]
+    models, columns = agreed.weights.shape[1], len(labels) or agreed.weights.shape[2]
     X = np.zeros((len(parts), 1 + len(features), models, columns))
     at = {name: 1 + i for i, name in enumerate(features)}
     for i, part in enumerate(parts):
         rows = [0, *(at[name] for name in part.features)]
         own = part.weights * step_of_weights(part.steps_of(agreed.steps))
-        X[i][np.ix_(rows, range(models), _columns(part, labels, columns))] = own / records[i]
+        X[i][rows] = placed(own, part.labels, labels) / records[i]
     return X / _middles(np.sqrt((X**2).sum(axis=(1, 3))))[:, None]
-
-
-def _columns(part: NativeLearnt, labels: tuple[str, ...], columns: int) -> list[int]:
-    places = {label: place for place, label in enumerate(labels)}
-    return [places[name] for name in part.labels] if labels else list(range(columns))
 
 
 def _middles(norms: FloatArray) -> FloatArray:
@@ -133,13 +129,11 @@ def _table(
     seed: int,
 ) -> Sent:
     """Return the changes of cells a record, of which most are 0."""
-    columns = len(labels) or agreed.weights.shape[2]
     changes, depths = [], []
     for part, n in zip(parts, records.tolist(), strict=True):
         cells = part.cells.astype(np.int64)
-        placed = np.zeros((*part.table.shape[:2], columns))
-        placed[..., _columns(part, labels, columns)] = part.table
-        changes.append(placed * step_of_cells(part.steps_of(agreed.steps), cells) / n)
+        table = placed(part.table, part.labels, labels)
+        changes.append(table * step_of_cells(part.steps_of(agreed.steps), cells) / n)
         depths.append(depth_of(cells))
     squares = np.array([_squares(x, depth) for x, depth in zip(changes, depths, strict=True)])
     middles = _middles(np.sqrt(squares).reshape(len(parts), -1)).reshape(len(DEPTHS), len(FERN))

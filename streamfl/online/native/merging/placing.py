@@ -7,13 +7,17 @@ from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
 
 
-def placed(array: FloatArray, part: NativeLearnt, grown: NativeState) -> FloatArray:
-    """Return a client's array with its columns at the federation's places."""
-    if not grown.labels or part.labels == grown.labels:
+def placed(array: FloatArray, own: tuple[str, ...], labels: tuple[str, ...]) -> FloatArray:
+    """Return an array with the columns of a client's own labels at their places among all; targets have none.
+
+    >>> placed(np.array([[1.0, 2.0]]), ("c", "a"), ("a", "b", "c"))
+    array([[2., 0., 1.]])
+    """
+    if not labels or own == labels:
         return array
-    places = {label: place for place, label in enumerate(grown.labels)}
+    places = {label: place for place, label in enumerate(labels)}
     wide = np.zeros((*array.shape[:-1], len(places)))
-    wide[..., [places[label] for label in part.labels]] = array
+    wide[..., [places[label] for label in own]] = array
     return wide
 
 
@@ -25,5 +29,5 @@ def rows_of(part: NativeLearnt, grown: NativeState) -> list[int]:
 def placed_weights(part: NativeLearnt, grown: NativeState) -> FloatArray:
     """Return a client's linear weights at the federation's places."""
     weights = np.zeros(grown.weights.shape)
-    weights[rows_of(part, grown)] = placed(part.weights, part, grown)
+    weights[rows_of(part, grown)] = placed(part.weights, part.labels, grown.labels)
     return weights
