@@ -203,12 +203,11 @@ def errors(truth: FloatArray, predicted: FloatArray, *, labels: Sequence[str]) -
 
 def predictions(model: ServedModel, table: Table, rows: IntArray) -> FloatArray:
     """Return what a saved model predicts for rows of a table: indices of its labels, or targets."""
-    codes = {label: float(code) for code, label in enumerate(table.labels)}
+    codes = np.array([table.labels.index(label) for label in model.labels], np.float64)
     found = [np.zeros(0)]
     for at in range(0, len(rows), TOGETHER):
         told = model.predictions(table.features, table.X[rows[at : at + TOGETHER]].astype(np.float64))
-        decided = model.decided(told)
-        found.append(np.array([codes[str(label)] for label in decided] if table.labels else decided))
+        found.append(codes[model.codes_decided(told)] if table.labels else told[:, 0])
     return np.concatenate(found)
 
 

@@ -408,7 +408,11 @@ class ServedModel:
         if self.task == "regression":
             targets: list[float] = predictions[:, 0].tolist()
             return targets
-        return [self.labels[code] for code in self.codes_decided(predictions)]
+        return self.named(self.codes_decided(predictions))
+
+    def named(self, codes: IntArray) -> list[str]:
+        """Return the labels with some indices."""
+        return [self.labels[code] for code in codes.tolist()]
 
     def codes_decided(self, predictions: FloatArray) -> IntArray:
         """Return the index of the label that answers, 0 for targets, of each row of predictions."""

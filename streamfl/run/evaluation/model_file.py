@@ -84,4 +84,6 @@ class FileErrors:
         if not predicted.labels:
             return predictions[:, 0]
         places = {label: float(code) for code, label in enumerate(predicted.labels)}
-        return np.array([places.get(str(label), NO_LABEL) for label in file.decided(predictions)])
+        codes = np.array([places.get(label, NO_LABEL) for label in file.labels])
+        decided: FloatArray = codes[file.codes_decided(predictions)]
+        return decided

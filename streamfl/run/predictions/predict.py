@@ -226,10 +226,11 @@ class _Run:
         """
         with ThreadPoolExecutor(cores := os.cpu_count() or 1) as pool:
             for part, predictions in ahead(pool, self._predicted, self._parts(), cores + 1):
-                decided = self.model.decided(predictions)
+                codes = self.model.codes_decided(predictions)
+                told = predictions[np.arange(len(predictions)), codes]
+                decided = self.model.named(codes) if self.model.labels else told.tolist()
                 self.score.add(part.truth, decided)
                 self.predicted += len(part.records)
-                told = predictions[np.arange(len(predictions)), self.model.codes_decided(predictions)]
                 yield part.records, decided, told, part.truth
         if not self.predicted:
             raise self._nothing()
