@@ -238,8 +238,8 @@ class HostNode:
 
     def _compare(self, client: str, node: ClientNode) -> None:
         """Compare the features of a client that has just joined once with those that the federation knows."""
-        own, registered = node.machine.features, node.machine.registered
-        if not own or not registered:
+        registered = node.machine.registered
+        if not registered or not (own := node.machine.features):
             return
         self._compared.add(client)
         found = other_features(own, registered)

@@ -30,7 +30,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from streamfl.bounds import LONGEST, MOST, NAMED, SHORTEST, Limits, bounded
+from streamfl.bounds import LONGEST, MOST, NAMED, REACH, SHORTEST, Limits, bounded
 from streamfl.errors import UsageError, did_you_mean
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
@@ -236,7 +236,7 @@ class Records(_Table):
     lags: tuple[int, ...] = ()
     """How many records of the same client before a record its numbers count as features as well: `[1, 24]` adds
     `x[-1]` and `x[-24]` for each number `x`; from 1 to 1,000, and no more than 1,000 messages before."""
-    window: int = Field(0, ge=0, le=1000, json_schema_extra={"unit": "records"})
+    window: int = Field(0, ge=0, le=REACH, json_schema_extra={"unit": "records"})
     """With 10, each number `x` has two features more: `mean10(x)`, its mean over the last 10 records of the client,
     this one included, and `rate10(x)`, its change per record since 10 records before; 0: none."""
     fields: FieldMap = FieldMap()

@@ -90,9 +90,7 @@ class CoordinatorTraces:
     spans: Spans
     _opened: tuple[int, int] | None = None  # the open entry, and when it was opened
     _phase: tuple[str, int] = ("gathering", 0)
-    _attributes: dict[str, AttributeValue] = field(
-        default_factory=dict
-    )  # of the entry that is closed, and not written yet
+    _attributes: dict[str, AttributeValue] = field(default_factory=dict)  # of the closed entry, not written yet
 
     def take(self, event: object) -> None:
         """Take what the coordinator does."""

@@ -85,7 +85,6 @@ from streamfl.protocol.messages import (
     Scores,
     Unmask,
 )
-from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 from streamfl.protocol.records import Batch
 
 # A client whose totals fail again and again reads more records beyond those that it has told about, up to this many
@@ -155,12 +154,6 @@ class Client(ClientState):
         return self._models.answer(batch, self._ledger.opened)
 
     # --- one event ---------------------------------------------------------------------------------------------
-
-    @property
-    def decision(self) -> DecisionRule:
-        """Return which label answers in the open round; the likeliest if none is known."""
-        opened = self._ledger.opened
-        return LIKELIEST if opened is None else opened.decision
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         """Handle one event and return the decisions, in order.

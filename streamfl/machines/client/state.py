@@ -25,6 +25,7 @@ from streamfl.machines.client.work.in_flight import InFlight
 from streamfl.machines.client.work.measurement import Measurement
 from streamfl.machines.client.work.sending import PlainNumbers, sending
 from streamfl.protocol.messages import RoundOpened
+from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 from streamfl.protocol.records import Batch
 
 
@@ -179,6 +180,12 @@ class ClientState:
         """
         self._models.begin_round(self._ledger.open_round)
         return self._models.serving(self._ledger.opened)
+
+    @property
+    def decision(self) -> DecisionRule:
+        """Return which label answers in the open round; the likeliest if none is known."""
+        opened = self._ledger.opened
+        return LIKELIEST if opened is None else opened.decision
 
     @property
     def features(self) -> tuple[str, ...]:
