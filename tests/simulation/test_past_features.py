@@ -9,8 +9,9 @@ import pytest
 from simulation.federation import BAD, federation
 from simulation.test_simulation import faults_of
 from streamfl.records import past_features, past_source
-from streamfl.records.past_features import PastFeatures, joined
+from streamfl.records.past_features import PastFeatures
 from streamfl.records.table import Table
+from streamfl.records.values.made_features import with_made
 
 PAST = PastFeatures(lags=(1, 4), window=3)
 
@@ -30,7 +31,7 @@ def whole(profile: str) -> Table:
     for log in simulation.logs.values():
         good = np.setdiff1d(np.arange(len(log)), [bad.position for bad in log.rejected])
         made[log.rows] = PAST.of(good, table.X[log.rows])
-    features, X = joined(table.features, table.X, names, made)
+    features, X = with_made(table.features, table.X, names, made)
     assert np.isnan(made).sum(axis=0).tolist() != [3, 3, 12, 12, 0, 0, 9, 9]  # more is missing than at the beginning
     return replace(table, features=features, X=X)
 
