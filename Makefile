@@ -56,6 +56,8 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/suites/figures.py --check
+	$(BIN)/pytest --collect-only --quiet --quiet --no-summary > /dev/null || \
+	  { $(BIN)/pytest --collect-only --quiet --quiet | grep -A 12 "ERROR"; exit 1; }
 
 # How large and how tidy the code is; what check holds of it is in tests/suites/figures.py.
 figures: setup
