@@ -137,6 +137,14 @@ def _fednova(s: Stream, c: Constants) -> Peer:
     return FedNova(s.scratch, c["eta"], c["momentum"], c["mu"], s.work(c["passes"], batch=20), s.l2)
 
 
+def _fedprox_sqrt(s: Stream, c: Constants) -> Peer:
+    return FedProx(s.scratch, 1.0 / math.sqrt(s.rounds), c["mu"], s.work(10), s.l2)
+
+
+def _fednova_sqrt(s: Stream, c: Constants) -> Peer:
+    return FedNova(s.scratch, 1.0 / math.sqrt(s.rounds), work=s.work(batch=20), l2=s.l2)
+
+
 def _adaptive_fedavg(s: Stream, c: Constants) -> Peer:
     return AdaptiveFedAvg(s.scratch, c["eta0"], bool(c["over_t"]), work=s.work(c["steps"]), l2=s.l2)
 
@@ -239,7 +247,9 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "fedavg-10": PeerSpec(_fedavg_of(10), grid(eta=SOME_STEPS)),
         "fedavg-sqrt": PeerSpec(_fedavg_sqrt, ALONE),
         "fedprox": PeerSpec(_fedprox, _FEDPROX_GRID),
+        "fedprox-sqrt": PeerSpec(_fedprox_sqrt, grid(mu=(0.001, 0.01, 0.1, 0.5, 1.0))),
         "fednova": PeerSpec(_fednova, _FEDNOVA_GRID),
+        "fednova-sqrt": PeerSpec(_fednova_sqrt, ALONE),
         "adaptive-fedavg": PeerSpec(_adaptive_fedavg, _ADAPTIVE_GRID),
         "fedadam": PeerSpec(_server("adam"), _SERVER_GRID),
         "fedyogi": PeerSpec(_server("yogi"), _SERVER_GRID),
