@@ -1,9 +1,9 @@
 """FedAvg of a small network: one hidden layer, stepped in small batches at each client, averaged by records."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar, cast
 
 import numba
 import numpy as np
@@ -13,7 +13,12 @@ from streamfl.sampling import generator
 from streamfl_benchmarks.peers.base import ClientRecords, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork
 
-njit: Any = numba.njit  # not all of its options are typed
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def njit(function: F) -> F:
+    """Return a function that is compiled when it is first called."""
+    return cast(F, numba.njit(function))
 
 
 @njit
