@@ -47,7 +47,7 @@ PARTS = (
             ("best step, from scratch", "paper-best"),
             ("best step, warm", "paper-warm-best"),
             ("best step, warm, L1 for L2", "paper-warm-l1"),
-            ("best step and factor of the tests, warm", "paper-warm-tuned"),
+            ("step of 10, best factor of the tests, warm", "paper-warm-tuned"),
         ),
     ),
     Part(
