@@ -78,7 +78,6 @@ PARTS = (
             ("FedAvg, best step", "fedavg"),
             ("FedAvg, 10 local steps, best step", "fedavg-10"),
             ("profile `adaptive`, with nothing to set", "adaptive"),
-            ("best linear model of each concept, in hindsight", "limit"),
         ),
     ),
 )
@@ -100,7 +99,7 @@ def plan(
     """Return the runs: covtype, and MNIST if the directory `data` has it.
 
     >>> plan(None).streams, len(plan(None).drifts), len(plan(None).methods)
-    (('covtype',), 2, 19)
+    (('covtype',), 2, 18)
     """
     there = data is not None and (data / "mnist.npz").exists()
     return Plan(
