@@ -231,13 +231,13 @@ _ADAGRAD_GRID = _server_grid((0.3, 1.0, 3.0, 10.0, 30.0), (1e-2, 1e-1, 1.0))
 # As epsilon grows, the rules turn into plain steps of eta / epsilon: a ridge, whose end is fedavg-10.
 _CLIENT_GRID = grid(eta=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0), epsilon=(1e-3, 1e-2, 1e-1, 1.0))
 _FEDAVG_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP))
-# A step on few records is noisy, and must be short: over 60 rounds, of 45 points of a wider grid those along this
-# ridge were the best, and one pass was worse than three at each. A batch of one is the smallest that there is.
+# A step on few records is noisy, and must be short: of 45 points of a wider grid those along this ridge were the best
+# over 60 rounds. A batch of one is the smallest that there is.
 _NETWORK_GRID = grid(
-    where=lambda c: 0.03 <= c["eta"] / c["batch"] <= 0.15,
+    where=lambda c: 0.015 <= c["eta"] / c["batch"] <= 0.15,
     eta=(0.03, 0.1, 0.3, 1.0),
     batch=(1, 2, 5, 20),
-    passes=(3, 10),
+    passes=(1, 3, 10),
 )
 _ADWIN_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP), by_client=(0, 1))
 
