@@ -96,7 +96,7 @@ bench-drift: setup
 
 # The experiment of the paper: its table of accuracies and its figure of losses, next to ours. Covtype is the sample that
 # ships with streamfl; DATA=DIR adds MNIST from DIR/mnist.npz, which no package has. SIZE is the mean number of records a
-# client and round: 1000 in the paper, and a tenth of that takes about a quarter of an hour on 2 cores for covtype.
+# client and round: 1000 in the paper; a tenth takes a quarter of an hour on 2 cores for covtype, reckoned from single runs.
 # Runs are kept as above.
 SIZE ?= 1000
 paper: setup
