@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streamfl.records.values.times import iso
+from streamfl.run.page.by_name import KINDS, by_name
 from streamfl.run.page.events import Entry, Taken
 from streamfl.run.page.health import health
 from streamfl.run.page.view import Card, ClientView, Point, View, means, short
@@ -30,8 +31,6 @@ COLUMNS = frozenset({"rejected", "refused"})
 
 # What predictions are measured by: of labels, of targets.
 MEASURES = ("Accuracy", "Mean absolute error")
-
-KINDS = {"restart": "Restart", "local drift": "Local drift", "inputs moved": "Inputs moved", "notice": "Notice"}
 
 # The model that a branch begins with, trained only by its clients since they were latched.
 BRANCHED = CHOSEN | {
@@ -64,6 +63,7 @@ def sections(view: View, letters: Sequence[Sections] = (), now: int | None = Non
         "ledger": [_ledger(line) for line in reversed(view.lines)],
         "epochs": _epochs(view),
         "branches": _branches(view),
+        "tables": by_name(view),
     }
 
 

@@ -346,6 +346,27 @@ class TestDrifts:
         assert "heat\\n reads 14 lower (46 instead of 60) at all" in card["sentence"]
         assert (found["headline"]["restarts"], found["headline"]["local_drifts"]) == (0, 0)
 
+    def test_each_feature_and_label_has_a_row_with_its_newest_change_and_how_often_there_was_one(self):
+        first = InputsMoved(
+            round=70, epoch=1, since=66, statistic=30.0, threshold=9.2, moved=(FeatureMoved("heat", 60.0, 46.0),)
+        )
+        moved = (FeatureMoved("load", 1.0, math.nan, ("c1", "c2"), 2), FeatureMoved("heat", 46.0, 61.5, ("c1",), 1))
+        second = replace(first, round=90, since=89, moved=moved, clients=("c1", "c2"))
+        mix = Noticed(round=95, epoch=1, cause="class-mix", since=92, statistic=30.0, threshold=20.0, labels=("a",))
+        features, labels = shown(first, second, replace(restarted(40, 2), labels=("a", "b")), mix)["tables"]
+        assert features["rows"] == [
+            ["heat", "46", "61.5", "1 client", "round 89", "2"],
+            ["load", "1", "–", "2 clients", "round 89", "1"],
+        ]
+        since = restarted(40, 2).since
+        assert labels["rows"] == [
+            ["a", "Notice", "round 92", "2"],
+            ["b", "Restart", f"round {since}", "1"],
+        ]
+
+    def test_a_page_without_announcements_has_no_tables_of_names(self):
+        assert shown(joined("c0"), closed(1, [("c0", 10)]))["tables"] == []
+
 
 class TestBounds:
     def test_old_rounds_are_merged_and_lose_no_record(self, monkeypatch):
