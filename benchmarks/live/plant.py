@@ -28,6 +28,9 @@ from live.federation import Federation, Timed, World, delete, everything, federa
 from live.processes import Process
 from streamfl import MasterFLClassifier
 from streamfl.protocol.messages import InputsMoved, LocalDrift, Restarted, RoundClosed
+from streamfl_benchmarks import run_file
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Kept
 
 MACHINES, READINGS, RESULTS = 30, 12, 8
 ROUND_ALONE = 7  # records of a round of a learner alone: those of a machine in ten seconds
@@ -357,6 +360,7 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
     return {
         "written": {**plant.written, "results": len(plant.parts)},
         "happened": {what: round(at, 1) for what, at in plant.happened.items()},
+        "first results": first_results(plant),
         "entries": len(closed),
         "rounds": max((entry.round for entry in closed), default=0),
         "learnt": sum(learnt.values()),
@@ -377,6 +381,17 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
     }
 
 
+def first_results(plant: Plant) -> dict[str, float]:
+    """Return for each change of records when the first result of a later part of the machines concerned came."""
+    drifter = f"m{DRIFTER:02}"
+    came = {
+        what: [part.told for part in plant.parts if part.read >= at and (what != "alone" or part.machine == drifter)]
+        for what, at in plant.happened.items()
+        if what in {"recalibrated", "alone", "swapped"}
+    }
+    return {what: round(min(times), 1) for what, times in came.items() if times}
+
+
 Announcement = Restarted | LocalDrift | InputsMoved
 
 
@@ -395,6 +410,7 @@ def announced(timed: Timed, plant: Plant, began: float) -> dict[str, Any]:
         "round": found.round,
         "since": found.since,
         "kind": found.state if isinstance(found, LocalDrift) else kinds[type(found)],
+        "cause": found.cause if isinstance(found, Restarted) else "",
         "clients": list(found.clients)[:3],
         "moved": [[one.feature, one.before, one.after, list(one.clients)[:3]] for one in found.moved],
         "results since": late,
@@ -407,7 +423,7 @@ def _place(told: dict[str, bytes]) -> tuple[bytes | None, ...]:
 
 
 def main() -> None:
-    """Measure, and write a JSON file."""
+    """Measure, and write a file of runs."""
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("bootstrap")
     words.add_argument("--minutes", type=float, default=60.0)
@@ -419,8 +435,8 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     world = World(given.bootstrap, given.folder, tenth=False, minutes=given.minutes)
     course = Course(given.minutes, given.rate, kill_every=given.kill_every)
-    found = {"minutes": given.minutes, "rate": given.rate, **measured(world, course)}
-    given.json.write_text(json.dumps(found, indent=1) + "\n")
+    found = {"seed": 1, "minutes": given.minutes, "rate": given.rate, **measured(world, course)}
+    run_file.write(given.json, [Kept(Origin.now("plant"), found)])
     print(json.dumps(found, indent=1))
 
 

@@ -55,6 +55,13 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/natural/sources.py",
         "benchmarks/natural_on_kafka.py",
     ),
+    "plant": (
+        *_FEDERATION,
+        "streamfl/live",
+        "streamfl/wire",
+        "connectors/streamfl_connectors/kafka",
+        "benchmarks/live/plant.py",
+    ),
     "regret": (
         *_LEARNING,
         *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),

@@ -24,7 +24,11 @@ def by_name(view: View) -> list[dict[str, Any]]:
         for card in view.cards
         for feature, before, after, clients in card.change.moved
     ]
-    labels = [(label, [KINDS.get(card.change.kind, card.change.kind)], card) for card in view.cards for label in card.change.labels]
+    labels = [
+        (label, [KINDS.get(card.change.kind, card.change.kind)], card)
+        for card in view.cards
+        for label in card.change.labels
+    ]
     made = [
         _table("Features that moved", heads, features),
         _table("Labels that changed", ["label", "newest change", "since", "#times"], labels),

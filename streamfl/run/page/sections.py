@@ -9,7 +9,7 @@ from typing import Any
 from streamfl.records.values.times import iso
 from streamfl.run.page.by_name import KINDS, by_name
 from streamfl.run.page.events import Entry, Taken
-from streamfl.run.page.health import health
+from streamfl.run.page.health import health, length, usually
 from streamfl.run.page.view import Card, ClientView, Point, View, means, short
 from streamfl.run.report.words import CHOSEN, IN_PARALLEL, LOCAL, MISSING, count, counted, measured, score, serves
 
@@ -117,7 +117,9 @@ def _cards(view: View, head: Sections) -> list[Sections]:
     """Return the figures at the top."""
     since = f", since entry {count(view.first_entry)}" if view.first_entry > 1 else ""
     rejected = f"{count(view.rejected)} rejected{since}{_rate(view)}"
-    at = f"epoch {count(view.epoch)}, entry {count(view.entry)}" if view.entry else "no round has closed"
+    usual = usually(view)
+    pace = "" if usual is None or head["ended"] else f"; an entry every {length(usual)} lately"
+    at = f"epoch {count(view.epoch)}, entry {count(view.entry)}{pace}" if view.entry else "no round has closed"
     number = view.closed if head["ended"] else view.open_round
     refused = f"{counted(view.refused, 'message')} refused" if view.refused else "taking part"
     local = counted(view.local_drifts, "local drift") if view.local_drifts else "no local drift"

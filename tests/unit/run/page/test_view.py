@@ -81,6 +81,15 @@ class TestHeadline:
         (note,) = [card["note"] for card in shown(*messages)["cards"] if card["title"] == "Records"]
         assert note == "0 rejected; 0.5 a second lately"
 
+    def test_how_often_an_entry_comes_is_told_while_rounds_are_open_and_times_are_known(self):
+        def note(*messages):
+            return next(card["note"] for card in shown(*messages)["cards"] if card["name"] == "round")
+
+        three = [opened(1), *(closed(i, [("c0", 30)]) for i in (1, 2, 3))]  # a minute each
+        assert note(*three) == "epoch 1, entry 3; an entry every 60 seconds lately"
+        assert note(*three[:3]) == "epoch 1, entry 2"
+        assert note(*three, Ended(entry=4)) == "epoch 1, entry 3"
+
     def test_an_error_is_told_beside_the_error_of_no_change(self):
         served = Served(records=10, absolute_error=25.0, no_change=40.0)
         found = shown(opened(1), closed(1, [("c0", 10)], served=served))
