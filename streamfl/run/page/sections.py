@@ -121,7 +121,8 @@ def _cards(view: View, head: Sections) -> list[Sections]:
     pace = "" if usual is None or head["ended"] else f"; an entry every {length(usual)} lately"
     at = f"epoch {count(view.epoch)}, entry {count(view.entry)}{pace}" if view.entry else "no round has closed"
     number = view.closed if head["ended"] else view.open_round
-    refused = f"{counted(view.refused, 'message')} refused" if view.refused else "taking part"
+    refusals = view.strangers + sum(client.refused for client in view.clients.values())
+    refused = f"{counted(refusals, 'message')} refused" if refusals else "taking part"
     local = counted(view.local_drifts, "local drift") if view.local_drifts else "no local drift"
     what = "Rounds" if head["ended"] else "Round"
     return [

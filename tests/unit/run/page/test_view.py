@@ -81,6 +81,14 @@ class TestHeadline:
         (note,) = [card["note"] for card in shown(*messages)["cards"] if card["title"] == "Records"]
         assert note == "0 rejected; 0.5 a second lately"
 
+    def test_messages_that_only_came_too_late_are_not_said_to_be_refused(self):
+        def note(*messages):
+            return next(card["note"] for card in shown(*messages)["cards"] if card["name"] == "clients")
+
+        late = [joined("c0"), opened(1), closed(1, [("c0", 9)], refused=3)]
+        assert note(*late) == "taking part"
+        assert note(*late, refused("c0", "wrong"), refused("nobody", "wrong")) == "2 messages refused"
+
     def test_how_often_an_entry_comes_is_told_while_rounds_are_open_and_times_are_known(self):
         def note(*messages):
             return next(card["note"] for card in shown(*messages)["cards"] if card["name"] == "round")
