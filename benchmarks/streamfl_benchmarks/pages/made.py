@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
 from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
-from streamfl_benchmarks.pages import drift_cells, federation_cells, regret_cells
+from streamfl_benchmarks.pages import drift_cells, federation_cells, plant_cells, regret_cells
 from streamfl_benchmarks.pages.rows import Rows, seed_counts
 
 # A macro that makes a row may leave an empty line after it, which would end the table.
@@ -26,6 +26,7 @@ CELLS = {
     "slope": regret_cells.slope,
     "federations": federation_cells.federations,
     "counts": federation_cells.counts,
+    "plants": plant_cells.plants,
 }
 
 
