@@ -52,6 +52,7 @@ GOOD, BAD, WORN = "good", "rework", "scrap"
 # What happens, as a share of the time.
 ADDED, RECALIBRATED, NEW_FIELD, ALONE, REMOVED, STOPPED, SWAPPED = 0.15, 0.3, 0.4, 0.5, 0.6, 0.62, 0.75
 STOP = 1 / 12  # how long all processes are stopped
+CHANGES = ("recalibrated", "alone", "swapped")  # those that are to be told
 SHIFT = 14.0  # degrees, by which the recalibrated sensor reads lower
 DRIFTER = 7
 BROKEN, NEVER = 0.005, 0.01  # shares of readings that are no JSON, and of parts without a result
@@ -382,29 +383,34 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
 
 
 def first_results(plant: Plant) -> dict[str, float]:
-    """Return for each change of records when the first result of a later part of the machines concerned came."""
-    drifter = f"m{DRIFTER:02}"
+    """Return for each change when the first result came of a later part."""
     came = {
-        what: [part.told for part in plant.parts if part.read >= at and (what != "alone" or part.machine == drifter)]
-        for what, at in plant.happened.items()
-        if what in {"recalibrated", "alone", "swapped"}
+        what: [part.told for part in concerned(plant, what) if part.read >= plant.happened[what]]
+        for what in CHANGES
+        if what in plant.happened
     }
     return {what: round(min(times), 1) for what, times in came.items() if times}
+
+
+def later(plant: Plant, what: str, until: float, lately: float = 30.0) -> float:
+    """Return the share of later parts among those whose results came lately: of a change, at its machines."""
+    parts = [part for part in concerned(plant, what) if until - lately < part.told <= until]
+    return round(sum(part.read >= plant.happened[what] for part in parts) / max(1, len(parts)), 3)
+
+
+def concerned(plant: Plant, what: str) -> list[Part]:
+    """Return the parts of the machines that a change concerns."""
+    return [part for part in plant.parts if what != "alone" or part.machine == f"m{DRIFTER:02}"]
 
 
 Announcement = Restarted | LocalDrift | InputsMoved
 
 
 def announced(timed: Timed, plant: Plant, began: float) -> dict[str, Any]:
-    """Return when a change was announced and what it says; by event, how many results of later parts had come."""
+    """Return when a change was announced, what it says, and what share of the results was of later parts by then."""
     found, after = timed.message, timed.at - began
     assert isinstance(found, Announcement)
     kinds = {Restarted: "all", InputsMoved: "inputs"}
-    late = {
-        what: sum(part.read >= at and part.told <= after for part in plant.parts)
-        for what, at in plant.happened.items()
-        if at <= after
-    }
     return {
         "after": round(after, 1),
         "round": found.round,
@@ -413,7 +419,7 @@ def announced(timed: Timed, plant: Plant, began: float) -> dict[str, Any]:
         "cause": found.cause if isinstance(found, Restarted) else "",
         "clients": list(found.clients)[:3],
         "moved": [[one.feature, one.before, one.after, list(one.clients)[:3]] for one in found.moved],
-        "results since": late,
+        "later": {what: later(plant, what, after) for what in CHANGES if plant.happened.get(what, after) < after},
     }
 
 
