@@ -9,7 +9,7 @@ from streamfl_benchmarks.run_file import Row
 
 DRIFTER = "m07"
 
-SENSOR = "spindle_temperature"
+SENSOR = "sensors.spindle_temperature"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from streamfl.protocol.registry import Registry
 
 # Sums are rounded to steps of at most a quarter of their deviation (`second_steps`). So the values of a round count
 # as at least half a step apart, in scales of their feature: equal ones would seem to move with the rounding.
+# docs/choices.md, "Inputs".
 _ROUNDED = 1 / 8
 
 
