@@ -9,6 +9,9 @@ from streamfl.run.report.words import count, counted, quantity
 # What announcements are called on the page.
 KINDS = {"restart": "Restart", "local drift": "Local drift", "inputs moved": "Inputs moved", "notice": "Notice"}
 
+# The same of a label: the only notice is of the mix of classes.
+OF_LABEL = KINDS | {"notice": "Mix of classes"}
+
 # How many features, and how many labels, are listed.
 MOST = 50
 
@@ -25,7 +28,7 @@ def by_name(view: View) -> list[dict[str, Any]]:
         for feature, before, after, clients in card.change.moved
     ]
     labels = [
-        (label, [KINDS.get(card.change.kind, card.change.kind)], card)
+        (label, [OF_LABEL.get(card.change.kind, card.change.kind)], card)
         for card in view.cards
         for label in card.change.labels
     ]

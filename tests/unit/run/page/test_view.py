@@ -377,7 +377,7 @@ class TestDrifts:
         ]
         since = restarted(40, 2).since
         assert labels["rows"] == [
-            ["a", "Notice", "round 92", "2"],
+            ["a", "Mix of classes", "round 92", "2"],
             ["b", "Restart", f"round {since}", "1"],
         ]
 
