@@ -18,6 +18,10 @@ from streamfl.protocol.digits import significant
 # docs/choices.md, "A restart".
 SURE = 2.0
 
+# What a model that is not live must gain over the best live one to show that more than the inputs has moved: the rise
+# that is too small to matter in the change test, too. docs/choices.md, "When only the inputs move".
+MARGIN = 0.01
+
 # The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
 ROUNDING = 1e-9
 
@@ -107,8 +111,15 @@ class Choice:
         """
         if self.alarm.wanted in self.stepped:
             return self.alarm.wanted
+        return self._least(self.stepped)
+
+    def best_live(self) -> str:
+        """Return the live model with the least loss over the same clients."""
+        return self._least([name for name in self.live if name in self.stepped])
+
+    def _least(self, names: Collection[str]) -> str:
         common = self._common()
-        return min(self.stepped, key=lambda name: math.fsum(self.losses[name][c] for c in common))
+        return min(names, key=lambda name: math.fsum(self.losses[name][c] for c in common))
 
     def scores(self) -> dict[str, float]:
         """Return by candidate the mean score over the records by which `best` compares; empty if there are none."""
@@ -120,6 +131,19 @@ class Choice:
     def _common(self) -> set[str]:
         """Return the clients that scored every candidate."""
         return set.intersection(*(set(sums) for sums in self.losses.values()))
+
+    @property
+    def is_of_inputs(self) -> bool:
+        """Tell whether the inputs explain the alarm: they differ, and no other model gains over the live ones.
+
+        Live models learn the new records anyway. Abrupt drift of y given x is surely answered by another: scratch, an
+        earlier model, or a relabelled one. A new label, or an operator, needs no answer.
+        """
+        if self.alarm.wanted or self.alarm.cause in {"new-label", "operator"} or not self.observed.moved:
+            return False
+        best, live, scores = self.best(), self.best_live(), self.scores()
+        gains = bool(scores) and scores[live] - scores[best] >= MARGIN
+        return not (gains and self.surely_better(self.losses[best], live))
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
         """Return whether losses by client are lower than a candidate's, by `by` standard errors over clients.

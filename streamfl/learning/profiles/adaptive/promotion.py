@@ -17,9 +17,9 @@ from streamfl.learning.profiles.adaptive.candidates import Remembered, candidate
 from streamfl.learning.profiles.adaptive.choice import Choice
 from streamfl.learning.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
-from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
+from streamfl.learning.profiles.base import Decision, Deliberation, Profile, ProfileOptions, Restart, RoundPlan
 from streamfl.protocol.alarm import Alarm, Reading
-from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
+from streamfl.protocol.messages import BranchGroup, HoldoutRule, InputsMoved, LocalDrift
 from streamfl.protocol.messages.changes import LocalState
 
 # Records that a client holds out, over all labels. docs/choices.md, "Excess".
@@ -158,12 +158,14 @@ class Promotion(Profile):
             clients=alarm.clients if alarm.local else None,
         )
 
-    def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
-        """Begin an epoch with the chosen model, or latch the clients that drifted alone."""
+    def conclude(self, deliberation: Deliberation) -> Decision:
+        """Begin an epoch with the chosen model, latch the clients that drifted alone, or follow the inputs."""
         if not isinstance(deliberation, Choice):
             raise BrokenInvariantError("a deliberation of another profile")
         if deliberation.alarm.local:
             return self._latch_clients(deliberation)
+        if self.latch is None and deliberation.is_of_inputs:
+            return self._follow(deliberation)
         return self._restart(deliberation)
 
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
@@ -280,6 +282,24 @@ class Promotion(Profile):
         names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
+
+    def _follow(self, choice: Choice) -> InputsMoved:
+        """Go on in this epoch from the best live model, and compare with records of the new inputs from now on."""
+        alarm, t = choice.alarm, choice.observed.round
+        W = choice.stepped[choice.best_live()]
+        self.main.reset(W, np.zeros_like(W))
+        self.held_since = t + 1
+        self.detector.reset()
+        return InputsMoved(
+            round=t,
+            epoch=self.epoch,
+            statistic=alarm.statistic,
+            threshold=alarm.threshold,
+            since=alarm.since,
+            labels=alarm.labels,
+            moved=choice.observed.moved,
+            cause=alarm.cause,
+        )
 
     # --- clients apart -----------------------------------------------------------------------------------------
 
