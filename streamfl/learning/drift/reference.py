@@ -3,7 +3,8 @@
 The change test compares scores of new records with those of held-out ones. Where no model fits the whole of the
 inputs, scores also rise when only the inputs move: by day and night, with the weather, over a season. Scores alone
 cannot tell that from drift: the best linear model changes either way. So an alarm is taken for one of inputs if both
-hold: no model but the live ones, which learn the new records anyway, answers it better; and the inputs surely differ.
+hold: the inputs surely differ; and no model answers it better than those of this epoch, of which the live ones learn
+the new records anyway, and earlier ones served when the inputs were like this before.
 `InputsMoved` as `streamfl.learning.drift.inputs` finds it cannot decide that: what a feature does each day is its way
 to it. Here a client's mean is compared with its mean since its held-out records have been gathered.
 """

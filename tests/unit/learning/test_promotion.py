@@ -273,6 +273,21 @@ def test_drift_is_found_while_the_inputs_move_and_after_it() -> None:
     assert (restart.round, restart.chosen) == (27, "scratch")
 
 
+def test_inputs_that_come_back_recall_the_model_of_this_epoch_and_only_that() -> None:
+    """It knows the same concept. The model of an earlier epoch knows another one: that is drift."""
+    for known, kind in ((1, Restart), (2, InputsMoved)):
+        world = settled()
+        world.drift(-0.4)
+        (restart,) = world.play(40)
+        assert isinstance(restart, Restart)
+        world.profile.pool.entries["recall-1"].used = known
+        world.moved = HEAT
+        world.drift(0.5)
+        (found,) = world.play()
+        assert type(found) is kind
+        assert list(numbers(world.plan()).values()) == pytest.approx([0.5] * 8, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("scratch", "is_of_inputs"),
     [

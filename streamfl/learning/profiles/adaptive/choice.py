@@ -18,8 +18,8 @@ from streamfl.protocol.digits import significant
 # docs/choices.md, "A restart".
 SURE = 2.0
 
-# What a model that is not live must gain over the best live one to show that more than the inputs has moved: the rise
-# that is too small to matter in the change test, too. docs/choices.md, "When only the inputs move".
+# What a model from outside of the epoch must gain over the best of the epoch to show that more than the inputs has
+# moved: as in the change test, a smaller rise does not matter. docs/choices.md, "When only the inputs move".
 MARGIN = 0.01
 
 # The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
@@ -65,6 +65,7 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None  # the clients concerned; None means all
+    earlier: tuple[str, ...] = ()  # names of candidates that served earlier in this epoch, on other inputs
     # By candidate scored so far, the model after its step.
     stepped: dict[str, FloatArray] = field(default_factory=dict)
     losses: dict[str, dict[str, float]] = field(default_factory=dict)  # by candidate and client, the sum of scores
@@ -113,10 +114,6 @@ class Choice:
             return self.alarm.wanted
         return self._least(self.stepped)
 
-    def best_live(self) -> str:
-        """Return the live model with the least loss over the same clients."""
-        return self._least([name for name in self.live if name in self.stepped])
-
     def _least(self, names: Collection[str]) -> str:
         common = self._common()
         return min(names, key=lambda name: math.fsum(self.losses[name][c] for c in common))
@@ -134,16 +131,18 @@ class Choice:
 
     @property
     def is_of_inputs(self) -> bool:
-        """Tell whether the inputs explain the alarm: they differ, and no other model gains over the live ones.
+        """Tell whether the inputs explain the alarm: they differ, and no other model gains over those of this epoch.
 
-        Live models learn the new records anyway. Abrupt drift of y given x is surely answered by another: scratch, an
-        earlier model, or a relabelled one. A new label, or an operator, needs no answer.
+        Live models learn the new records anyway, and those kept in this epoch know the same concept on other inputs:
+        a season that comes back. Abrupt drift of y given x is surely answered by another: scratch, the model of an
+        earlier epoch, or a relabelled one. A new label, or an operator, needs no answer.
         """
         if self.alarm.wanted or self.alarm.cause in {"new-label", "operator"} or not self.observed.moved:
             return False
-        best, live, scores = self.best(), self.best_live(), self.scores()
-        gains = bool(scores) and scores[live] - scores[best] >= MARGIN
-        return not (gains and self.surely_better(self.losses[best], live))
+        best, scores = self.best(), self.scores()
+        known = self._least([name for name in (*self.live, *self.earlier) if name in self.stepped])
+        gains = bool(scores) and scores[known] - scores[best] >= MARGIN
+        return not (gains and self.surely_better(self.losses[best], known))
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
         """Return whether losses by client are lower than a candidate's, by `by` standard errors over clients.

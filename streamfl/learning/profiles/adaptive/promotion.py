@@ -156,6 +156,7 @@ class Promotion(Profile):
             eta=self._candidates_eta,
             whitened=self.ladder.whitened,
             clients=alarm.clients if alarm.local else None,
+            earlier=self.pool.of_epoch(self.epoch),
         )
 
     def conclude(self, deliberation: Deliberation) -> Decision:
@@ -262,11 +263,7 @@ class Promotion(Profile):
         alarm, t = choice.alarm, choice.observed.round
         chosen = choice.best()
         self.epoch += 1
-        former = self.trail.before(alarm.since)
-        if former is not None:
-            self.pool.add(former, epoch=self.epoch - 1, chosen=chosen)
-        goes_on = chosen in choice.live and chosen != self.main.shadow_name
-        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
+        goes_on = self._remember(choice, chosen, epoch=self.epoch - 1)
         serving = self.main.serves
         self.main.reset(choice.stepped[chosen], np.zeros_like(choice.stepped[chosen]))
         self.trail, self.branches, self.latch = Trail(), [], None
@@ -283,10 +280,20 @@ class Promotion(Profile):
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
 
+    def _remember(self, choice: Choice, chosen: str, *, epoch: int) -> bool:
+        """Keep the model from before the alarm for a recall; return whether a model that learnt with it is chosen."""
+        former = self.trail.before(choice.alarm.since)
+        if former is not None:
+            self.pool.add(former, epoch=epoch, chosen=chosen)
+        goes_on = chosen in choice.live and chosen != self.main.shadow_name
+        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
+        return goes_on
+
     def _follow(self, choice: Choice) -> InputsMoved:
-        """Go on in this epoch from the best live model, and compare with records of the new inputs from now on."""
-        alarm, t = choice.alarm, choice.observed.round
-        W = choice.stepped[choice.best_live()]
+        """Go on in this epoch from the best model, and compare with records of the new inputs from now on."""
+        alarm, t, chosen = choice.alarm, choice.observed.round, choice.best()
+        self._remember(choice, chosen, epoch=self.epoch)
+        W = choice.stepped[chosen]
         self.main.reset(W, np.zeros_like(W))
         self.held_since = t + 1
         self.detector.reset()
