@@ -11,6 +11,9 @@ from streamfl.protocol.records import Batch, union
 # Larger values are clipped to it, so that no sum of squares overflows.
 LARGEST = 1e100
 
+# The bits in which updates carry moments. docs/choices.md, "Grids".
+BITS = 8
+
 # An outlier, among at least FEWEST values: farther from the median than FAR times the distance within which all but
 # the share RARE of the values lie.
 FEWEST, FAR, RARE = 8, 10.0, 1 / 40
@@ -56,6 +59,23 @@ class Moments:
         """Return m2 / count, 0 where there are no values."""
         variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
         return variance
+
+    @property
+    def in_short(self) -> "Moments":
+        """Return the moments in few digits, far below what chance does to them: as updates carry them.
+
+        A mean is rounded to less than a 256th of the deviation, squared deviations to 8 bits. Where all values are
+        equal, nothing is rounded.
+
+        >>> few = Moments.of(("x", "y"), np.array([[0.1, 0.7], [0.2, 0.7], [0.4, 0.7]])).in_short
+        >>> few.mean.round(6), few.m2.round(6)
+        (array([0.233398, 0.7     ]), array([0.046631, 0.      ]))
+        """
+        step = np.ldexp(1.0, np.frexp(np.sqrt(self.variance))[1] - 1 - BITS)
+        varies = (self.m2 > 0.0) & (np.abs(self.mean) < step * 2.0**31)
+        mean = np.where(varies, step * np.rint(self.mean / step), self.mean)
+        fraction, exponent = np.frexp(self.m2)
+        return Moments(self.features, self.count, mean, np.ldexp(np.rint(np.ldexp(fraction, BITS)), exponent - BITS))
 
     def only(self, which: BoolArray) -> "Moments":
         """Return the moments with a count of 0 for all other features; `which` has shape (d,)."""

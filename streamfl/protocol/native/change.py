@@ -30,14 +30,19 @@ class NativeChange:
     features, labels
         The appended names.
     second, each
-        The sum of z z^T over the round's records that were measured, in the shape that second moments have after the
-        round; and how many records each of these stands for. 0: none was measured, so they are like all before.
+        The sum of z z^T over the records that were measured since it was published last, in the shape that second
+        moments have after the round; and how many records each of these stands for. 0: nothing is told of them, so
+        records count as if they were like all before.
     weights
         The change of the linear weights, in the shape that they have after the round.
     cells, table
         The rows of the table that changed, rising, shape (rows,), whole numbers; and their changes, shape
         (rows, rates, columns). As published, if steps were agreed on before: places, and whole numbers of steps.
-    seen, moments, norms, chain, rests, centre, mixture, steps, pairs, branches, extremes
+    moments
+        Of the features, empty: as they were published last.
+    since
+        The records learnt before those that `second` is about; 0: all but those of the round.
+    seen, norms, chain, rests, centre, mixture, steps, pairs, branches, extremes
         As in `NativeState`.
 
     Examples
@@ -72,6 +77,7 @@ class NativeChange:
     pairs: FloatArray = field(default_factory=no_pairs)
     branches: Mapping[str, AgreedMixture] = field(default_factory=dict)
     extremes: Extremes = ()
+    since: int = 0
 
     def fits(self, before: NativeState, rows: int) -> bool:
         """Tell whether it can be a change of some state, whose table has so many rows."""
@@ -86,6 +92,7 @@ class NativeChange:
             and bool((np.diff(cells) > 0).all())
             and all(bool(np.isfinite(array).all()) for array in (self.weights, self.second, self.table))
             and math.isfinite(self.each)
+            and 0 <= self.since <= before.seen
             and are_sound(self.pairs, len(before.labels) + len(self.labels))
         )
 
@@ -106,10 +113,10 @@ class NativeChange:
         grown = before.grown(self.features, self.labels, table=False)
         return replace(
             grown,
-            second=grown.second + (self.each * self.second if self.each else self._like_before(grown)),
+            second=self._second(grown),
             weights=grown.weights + self.weights,
             seen=self.seen,
-            moments=self.moments,
+            moments=self.moments if self.moments.count.size else before.moments,
             norms=self.norms,
             chain=self.chain,
             rests=self.rests,
@@ -121,10 +128,12 @@ class NativeChange:
             extremes=self.extremes,
         )
 
-    def _like_before(self, grown: NativeState) -> FloatArray:
-        """Return the second moments of records that were like those before."""
-        like: FloatArray = grown.second * ((self.seen - grown.seen) / max(1, grown.seen))
-        return like
+    def _second(self, grown: NativeState) -> FloatArray:
+        """Return the second moments; those that were counted as like all before give way to measured ones."""
+        second, seen = grown.second, max(1, grown.seen)
+        if not self.each:
+            return second + second * ((self.seen - grown.seen) / seen)
+        return (second * (self.since / seen) if self.since else second) + self.each * self.second
 
     def rows(self, before: npt.NDArray[np.floating]) -> FloatArray:
         """Return the rows `cells` of the table after the round, from those before, with all columns.

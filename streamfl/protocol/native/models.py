@@ -20,6 +20,7 @@ from streamfl.protocol.native.pairs import are_sound, no_pairs
 from streamfl.protocol.native.settings import FERN, KINDS, NativeSettings
 from streamfl.protocol.native.sleeping import Rest, together
 from streamfl.protocol.native.steps import Steps
+from streamfl.protocol.native.unpublished import Unpublished
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,8 @@ class NativeState:
     pairs: FloatArray = field(default_factory=no_pairs)
     # What the coordinator's rounding has kept back of weights and table.
     kept_back: KeptBack = field(default_factory=KeptBack)
+    # What it has heard of moments since they were published last.
+    unpublished: Unpublished = field(default_factory=Unpublished)
     # How they are mixed for the clients of each branch, by its name.
     branches: Mapping[str, AgreedMixture] = field(default_factory=dict)
 
@@ -98,7 +101,7 @@ class NativeState:
     @property
     def published(self) -> "NativeState":
         """Return it without what only the coordinator needs to judge moments and to round the next change."""
-        return replace(self, early=Early(), far=NOTHING, kept_back=KeptBack())
+        return replace(self, early=Early(), far=NOTHING, kept_back=KeptBack(), unpublished=Unpublished())
 
     @classmethod
     def none(cls, settings: NativeSettings) -> "NativeState":
@@ -136,6 +139,7 @@ class NativeState:
             and are_sound(self.pairs, len(self.labels))
             and are_extremes(self.extremes)
             and self.kept_back.is_sound(self.weights, self.table)
+            and self.unpublished.is_sound(self.second)
         )
 
     def grown(self, features: tuple[str, ...], labels: tuple[str, ...], *, table: bool = True) -> "NativeState":

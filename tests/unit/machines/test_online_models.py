@@ -365,8 +365,13 @@ def test_where_labels_have_other_names_models_that_have_not_noticed_take_them_ov
     assert np.abs(before.weights[:, has_not]).max() > 0.01
     shallow = slice(0, 25_600)
     others = before.table[shallow, 0][:, [1, 0]]
-    assert (np.abs(after_.agreed.table[shallow, 0] - others) <= step_of_cells(steps, np.arange(25_600))[:, 0]).all()
-    np.testing.assert_array_equal(after_.agreed.table[shallow, 1], found.table[shallow, 1])
+    # Of the table less than a step was kept back, which may be two of the steps of now.
+    step = step_of_cells(steps, np.arange(25_600))[:, 0]
+    assert (np.abs(after_.agreed.table[shallow, 0] - others) <= 2.0 * step).all()
+    # A row is told when one of its numbers has gathered a step: without those that are dropped, a few still wait.
+    other = np.abs(after_.agreed.table[shallow, 1] - found.table[shallow, 1])
+    assert (other <= step_of_cells(steps, np.arange(25_600))[:, 1]).all()
+    assert np.count_nonzero(other.any(axis=1)) < 0.01 * len(other)
     assert (after_.agreed.labels, after_.agreed.seen) == (found.labels, found.seen)
     # All go on from there.
     assert {native(machine).version for machine in run.clients.values()} == {max(published) - 1}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from streamfl.protocol.native.steps import Steps
 @dataclass(frozen=True)
 class Alone(Way):
     """Nothing is rounded, so nothing is kept back. No other client needs protection from what it sends."""
+
+    every: ClassVar[int] = 1
 
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
         """Return all numbers as they are; how often a cell was visited matters to nobody else."""

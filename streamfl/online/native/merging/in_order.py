@@ -16,9 +16,11 @@ from streamfl.protocol.native.steps import Steps
 
 
 def learnt_as_sent(learnt: NativeLearnt, order: Order) -> NativeLearnt:
-    """Return what a client learnt, with places in place of cells."""
+    """Return what a client learnt, with places in place of cells, and moments in few digits."""
     places, by_place = order.places_of(learnt.cells)
-    return replace(learnt, cells=places, visits=learnt.visits[by_place], table=learnt.table[by_place])
+    visits, table = learnt.visits[by_place], learnt.table[by_place]
+    moments, far = learnt.moments.in_short, learnt.far.in_short
+    return replace(learnt, cells=places, visits=visits, table=table, moments=moments, far=far)
 
 
 def learnt_as_received(learnt: NativeLearnt, order: Order) -> NativeLearnt:
@@ -46,6 +48,6 @@ def change_as_received(change: NativeChange, order: Order, steps: Steps) -> Nati
 
 def change_named(change: NativeChange, features: tuple[str, ...]) -> NativeChange:
     """Return a published change with the names of the features of its moments, given the features before."""
-    if change.moments.features:
+    if change.moments.features or not change.moments.count.size:
         return change
     return replace(change, moments=replace(change.moments, features=(*features, *change.features)))

@@ -11,6 +11,7 @@ from streamfl.learning.influence import NUMBERS, Sent, are_compared
 from streamfl.online.native.merging.grids import depth_of, step_of_cells, step_of_weights
 from streamfl.online.native.merging.placing import placed
 from streamfl.protocol.early import FEW
+from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import DEPTHS, FERN
@@ -72,13 +73,13 @@ def fewer_pairs(pairs: FloatArray, share: float) -> FloatArray:
     return fewer[fewer[:, 2] > 0.0]
 
 
-def tempered_parts(parts: Sequence[NativeLearnt], agreed: NativeState) -> list[NativeLearnt]:
-    """Return what clients learnt with moments that do not lie far beyond the agreed ones, nor beyond each other's.
+def tempered_parts(parts: Sequence[NativeLearnt], known: Moments) -> list[NativeLearnt]:
+    """Return what clients learnt with moments that do not lie far beyond the known ones, nor beyond each other's.
 
     The moments of a feature that began again may: they count only if most of its values began again.
     """
     each = [part.moments.only(_goes_on(part)) for part in parts]
-    near = tempered([beside(moments, agreed.moments, FEW) for moments in each])
+    near = tempered([beside(moments, known, FEW) for moments in each])
     return [
         part if after is before else replace(part, moments=part.moments.where(_goes_on(part), after))
         for part, before, after in zip(parts, each, near, strict=True)

@@ -5,16 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfl.arrays import FloatArray
 from streamfl.learning.fixed_point import weighted_mean
 from streamfl.learning.grid import SHARE, on_grid, shares_on_grid
-from streamfl.online.native.merging import agreed_pairs, influence
+from streamfl.online.native.merging import agreed_pairs, influence, seldom
 from streamfl.online.native.merging.agreed_moments import Seen, after_round
 from streamfl.online.native.merging.in_order import change_as_sent
 from streamfl.online.native.merging.on_grids import ON_GRIDS
-from streamfl.online.native.merging.placing import rows_of
 from streamfl.online.native.merging.way import Way
-from streamfl.protocol.moments import Moments
+from streamfl.protocol.moments import NOTHING
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.extremes import Extremes, of_all
 from streamfl.protocol.native.kept_back import KeptBack
@@ -81,13 +79,15 @@ def after(
         change = _nothing_learnt(agreed, grown, _extremes(agreed, apart))
         return replace(grown, extremes=change.extremes), change
     order = agreed.order if agreed.steps.are_known else None
-    scales = after_round(Seen(agreed.moments, agreed.early, agreed.far), influence.tempered_parts(parts, agreed))
-    change, kept_back = _change(agreed, grown, parts, apart, scales.moments, settings, way)
+    known = Seen(seldom.known_moments(agreed), agreed.early, agreed.far)
+    scales = after_round(known, influence.tempered_parts(parts, known.moments))
+    moments, unpublished = seldom.told(agreed, grown, parts, scales.moments, way.every)
+    change, kept_back = _change(agreed, grown, parts, apart, moments, settings, way)
     cells = change.cells.astype(np.int64)
     grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
     state = replace(change.after(agreed), table=grown.table, kept_back=kept_back)
     told = change if order is None else change_as_sent(change, order, agreed.steps)
-    return replace(state, early=scales.early, far=scales.far), told
+    return replace(state, early=scales.early, far=scales.far, unpublished=unpublished), told
 
 
 def _extremes(agreed: NativeState, parts: Sequence[NativeLearnt]) -> Extremes:
@@ -109,8 +109,9 @@ def _nothing_learnt(agreed: NativeState, grown: NativeState, extremes: Extremes)
         cells=np.zeros(0),
         table=np.zeros((0, *grown.table.shape[1:])),
         seen=agreed.seen,
-        moments=agreed.moments,
+        moments=NOTHING,
         norms=agreed.norms,
+        each=0.0,
         chain=agreed.chain,
         rests=agreed.rests,
         centre=agreed.centre,
@@ -126,7 +127,7 @@ def _change(
     grown: NativeState,
     parts: Sequence[NativeLearnt],
     apart: Sequence[NativeLearnt],
-    moments: Moments,
+    moments: seldom.Told,
     settings: NativeSettings | None,
     way: Way,
 ) -> tuple[NativeChange, KeptBack]:
@@ -138,18 +139,18 @@ def _change(
     longest = influence.LONGEST * np.sort([part.norms for part in parts], axis=0)[(len(parts) - 1) // 2]
     norms = sum((part.records * np.minimum(part.norms, longest) for part in parts), np.zeros(2)) / total
     merged = way.merged(parts, agreed, grown)
-    second, each = _second(grown, parts)
     mixture = mixed(agreed.mixture, parts)
     change = NativeChange(
         features=grown.features[len(agreed.features) :],
         labels=grown.labels[len(agreed.labels) :],
-        second=second,
-        each=each,
+        second=moments.second,
+        each=moments.each,
+        since=moments.since,
         weights=merged.weights,
         cells=merged.cells.astype(np.float64),
         table=merged.table,
         seen=agreed.seen + total,
-        moments=moments.aligned(grown.features),
+        moments=moments.moments,
         norms=agreed.norms + min(1.0, total / min(agreed.seen + total, WINDOW)) * (norms - agreed.norms),
         rests=rested(agreed.rests, _unused_by_all([*parts, *apart])),
         mixture=mixture,
@@ -208,13 +209,3 @@ def _centred(
 
 def _unused_by_all(parts: Sequence[NativeLearnt]) -> list[str]:
     return sorted(set.intersection(*(set(part.unused) for part in parts if part.records)))
-
-
-def _second(grown: NativeState, parts: Sequence[NativeLearnt]) -> tuple[FloatArray, float]:
-    """Return the sum of z z^T over the records that were measured, and how many each stands for: 0 of none."""
-    sums, measured = np.zeros(grown.second.shape), [part for part in parts if part.second.size]
-    for part in measured:
-        rows = rows_of(part, grown)
-        sums[np.ix_(rows, rows)] += part.second
-    of = sum(part.records for part in measured)
-    return sums, sum(part.records for part in parts) / of if of else 0.0

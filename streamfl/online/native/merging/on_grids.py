@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,16 +19,29 @@ from streamfl.online.native.merging.grids import (
     step_of_weights,
 )
 from streamfl.online.native.merging.placing import placed, placed_weights
-from streamfl.online.native.merging.rounding import ROOM, most_steps, rounded, rounded_second, rows_sent, split_change
+from streamfl.online.native.merging.rounding import (
+    ROOM,
+    most_steps,
+    rounded,
+    rounded_second,
+    rows_sent,
+    split_change,
+    split_rows,
+)
 from streamfl.online.native.merging.way import LearntNumbers, Merged, Raw, Way
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.steps import Steps
 
+# Moments are published once in so many rounds. docs/choices.md, "Grids".
+EVERY = 8
+
 
 @dataclass(frozen=True)
 class OnGrids(Way):
     """Clients send whole numbers of steps, rounded at random; the coordinator rounds too, and keeps the rest back."""
+
+    every: ClassVar[int] = EVERY
 
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
         """Return numbers on the grids of the round, of the rows of the table that `rows_sent` chooses."""
@@ -53,7 +67,7 @@ class OnGrids(Way):
         kept_back = agreed.kept_back.over(grown.weights, grown.table)
         weights, left = split_change(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(common))
         cells, table = _by_visits(parts, grown, common)
-        table, kept_back.table[cells] = split_change(table, kept_back.table[cells], step_of_cells(common, cells))
+        table, kept_back.table[cells] = split_rows(table, kept_back.table[cells], step_of_cells(common, cells))
         moved = table.any(axis=(1, 2))
         return Merged(weights, cells[moved], table[moved], next_steps(parts), replace(kept_back, weights=left))
 

@@ -79,6 +79,24 @@ def split_change(change: FloatArray, kept_back: FloatArray, step: FloatArray) ->
     return published, part * rounded(whole - published, part, None)
 
 
+def split_rows(change: FloatArray, kept_back: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return what is published of rows of the table, and what is kept back of them.
+
+    A row waits until one of its numbers has gathered a whole step: most rows then come once in some rounds.
+
+    Examples
+    --------
+    >>> split_rows(np.array([[[0.9]], [[1.3]]]), np.zeros((2, 1, 1)), np.array([[[1.0]], [[1.0]]]))[0].ravel()
+    array([0., 1.])
+    """
+    whole = change + kept_back
+    gathered: BoolArray = np.abs(whole) >= step
+    ready = gathered.any(axis=(1, 2), keepdims=True)
+    published = step * np.where(ready, rounded(whole, step, None), 0.0)
+    part = PART * step
+    return published, part * rounded(whole - published, part, None)
+
+
 def rows_sent(
     table: FloatArray, visits: IntArray, records: int, generator: np.random.Generator, *, coarser: int = 0
 ) -> tuple[BoolArray, FloatArray]:

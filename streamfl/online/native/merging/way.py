@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,9 @@ class Merged:
 
 class Way(ABC):
     """A way from a client to the coordinator."""
+
+    every: ClassVar[int]
+    """In so many rounds moments are published once at least."""
 
     @abstractmethod
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
