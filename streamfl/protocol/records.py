@@ -145,8 +145,8 @@ class Batch:
         """
         known = {*besides}
         others = [j for j, name in enumerate(self.features) if name not in known]
-        has = ~np.isnan(self.X[:, others]).all(axis=0)
-        return tuple(self.features[j] for j, is_valued in zip(others, has.tolist(), strict=True) if is_valued)
+        empty = np.all(np.isnan(self.X[:, others]), axis=0)
+        return tuple(self.features[j] for j, is_empty in zip(others, empty, strict=True) if not is_empty)
 
     def within(self, features: tuple[str, ...] | None, labels: tuple[str, ...] | None) -> "Batch":
         """Return the batch without other features, and with the records of other labels moved to the bad ones.
