@@ -12,11 +12,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import KafkaAdminClient
 
 from streamfl.errors import UsageError
+from streamfl.live.settings.installed import connector_named
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, Packed, record_format
 from streamfl.runtime.ports import Placement
-from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 FORM = record_format("json", FieldMap(client="site", time="at"))
@@ -28,9 +27,10 @@ def name():
     return f"reading-{uuid.uuid4().hex[:8]}"
 
 
-@pytest.fixture
-def connector(broker, name):
-    connector = KafkaConnector(name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap}))
+@pytest.fixture(params=["kafka", "confluent"])
+def connector(request, broker, name):
+    kind = connector_named(request.param)
+    connector = kind(name, kind.Settings.model_validate({"bootstrap_servers": broker.bootstrap}))
     connector.prepare()
     return connector
 
