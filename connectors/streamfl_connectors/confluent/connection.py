@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from streamfl_connectors.confluent.settings import ConfluentSettings, fetches
-from streamfl_connectors.kafka.connection import FETCHED, FETCHED_OF_ONE, Connection
+from streamfl_connectors.kafka.batches import MOST_UNPACKED
+from streamfl_connectors.kafka.connection import FETCHED, FETCHED_OF_ONE, FETCHES, Connection
 from streamfl_connectors.kafka.record_reader import RecordReader
 
 try:
@@ -25,7 +26,7 @@ class ConfluentConnection(Connection):
         config: dict[str, Any] = {
             **settings.of_librdkafka,
             **ahead,
-            "receive.message.max.bytes": max(ahead.values()) + ENVELOPE,
+            "receive.message.max.bytes": max(MOST_UNPACKED, ahead["fetch.max.bytes"] + ENVELOPE),
             "group.id": group,
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
@@ -38,4 +39,4 @@ class ConfluentConnection(Connection):
             timeout = settings.session_timeout_ms
             config |= {"group.instance.id": member, "session.timeout.ms": timeout}
             config |= {"heartbeat.interval.ms": timeout // 4}
-        return LibrdkafkaReader(config)
+        return LibrdkafkaReader(config, lambda: self.consumer(**FETCHES))

@@ -6,8 +6,9 @@ partition is kept here, and only a partition of which much waits is paused in li
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,15 @@ MOST = 10_000
 # Seconds for the brokers to answer a question.
 ANSWERED_WITHIN = 30.0
 
+# Milliseconds of one look for what librdkafka cannot unpack.
+POLL_MS = 500
+
+# What librdkafka says of a batch that it cannot unpack, or whose checksum is wrong.
+UNREADABLE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG}
+
+# What it says of a place in a partition.
+OF_A_PLACE = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET} | UNREADABLE
+
 # The times by which brokers name the first and the next offset of a partition.
 FIRST, NEXT = -2, -1
 
@@ -44,8 +54,11 @@ class ReadMessage:
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """Return the headers; few readers look at them."""
-        found: Any = self._message.headers()
+        """Return the headers, which few readers look at; none if the name of one is no text."""
+        try:
+            found: Any = self._message.headers()
+        except (SystemError, UnicodeDecodeError):
+            return ()
         return found or ()
 
     @property
@@ -62,7 +75,7 @@ class _Partition:
     begun: bool = False  # whether librdkafka reads it
     head: int = OFFSET_INVALID  # after what has arrived
     position: int = OFFSET_INVALID  # after what was returned
-    arrived: list[ReadMessage] = field(default_factory=list)
+    arrived: list[Any] = field(default_factory=list)
     size: int = 0  # of what has arrived, in bytes
     paused: bool = False
     stopped: bool = False  # whether librdkafka fetches no more of it
@@ -71,13 +84,19 @@ class _Partition:
         self.sought = self.head = self.position = offset
         self.arrived, self.size = [], 0
 
-    def arrives(self, message: ReadMessage) -> None:
+    def arrives(self, message: Any) -> None:
         if message.offset >= self.head:  # a fetch that was repeated may begin before it
             self.arrived.append(message)
             self.size += len(message.value or b"")
             self.head = message.offset + 1
 
-    def taken(self) -> list[ReadMessage]:
+    def ends(self, offset: int) -> None:
+        """Note the end of the log, which may be behind the markers of transactions."""
+        self.head = max(self.head, offset)
+        if not self.arrived:
+            self.position = self.head
+
+    def taken(self) -> list[Any]:
         found, self.arrived, self.size = self.arrived, [], 0
         self.position = self.head
         return found
@@ -90,10 +109,14 @@ class LibrdkafkaReader:
     ----------
     config
         The settings of a consumer of confluent-kafka, with incremental rebalances.
+    other
+        Makes a consumer of kafka-python, which reads past batches that librdkafka cannot unpack: this would try the
+        same batch for ever.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], other: Callable[[], Any]) -> None:
         self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._other = other
         self._is_joined = True
         self._uncommitted: KafkaError | None = None
         own = {"error_cb": _note, "on_commit": self._note_commit}
@@ -121,7 +144,7 @@ class LibrdkafkaReader:
     def _assigned(self, consumer: Consumer, places: Sequence[Place]) -> None:
         """Take new partitions, which are read once they have been sought."""
         consumer.incremental_assign([])  # or confluent-kafka would begin to read them
-        self._take([(place.topic, place.partition) for place in places])
+        self._begin([(place.topic, place.partition) for place in places])
         self._is_joined = True
 
     def _revoked(self, consumer: Consumer, places: Sequence[Place]) -> None:
@@ -129,7 +152,7 @@ class LibrdkafkaReader:
         consumer.incremental_unassign(self._given_up([(place.topic, place.partition) for place in places]))
         self._is_joined = False
 
-    def _take(self, new: Collection[tuple[str, int]]) -> None:
+    def _begin(self, new: Collection[tuple[str, int]]) -> None:
         for one in new:
             self._partitions[one] = _Partition()
 
@@ -143,7 +166,7 @@ class LibrdkafkaReader:
         with _renamed():
             if places := self._given_up([*(self._partitions.keys() - set(partitions))]):
                 self._consumer.incremental_unassign(places)
-        self._take([one for one in partitions if one not in self._partitions])
+        self._begin([one for one in partitions if one not in self._partitions])
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read."""
@@ -184,13 +207,14 @@ class LibrdkafkaReader:
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: int) -> dict[TopicPartition, Sequence[ReadMessage]]:
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, Sequence[Any]]:
         """Return messages that have arrived, after so many milliseconds at most; none of paused partitions."""
         with _renamed():
             self._go_to_sought()
             ready = any(one.arrived and not one.paused for one in self._partitions.values())
-            for message in self._fetched(0.0 if ready else timeout_ms / 1000):
-                self._take_message(message)
+            wrong = [error for error in map(self._take, self._fetched(0.0 if ready else timeout_ms / 1000)) if error]
+        if wrong:
+            raise wrong[0]  # what has arrived is returned by the next poll
         return {
             TopicPartition(*name): partition.taken()
             for name, partition in self._partitions.items()
@@ -205,34 +229,55 @@ class LibrdkafkaReader:
             found = [] if first is None else [first, *self._consumer.consume(MOST, 0.0)]
         yield from found
 
-    def _take_message(self, message: Message) -> None:
+    def _take(self, message: Message) -> kafka_errors.KafkaError | None:
+        """Take a message, or what librdkafka reports of a partition; return an error that ends the poll."""
         name: Any = (message.topic(), message.partition())
         partition = self._partitions.get(name)
-        error = message.error()
-        if error is not None:
-            self._take_error(name, partition, message, error)
-        elif partition is not None and partition.sought is None:
-            partition.arrives(ReadMessage(name[0], name[1], message))
-            if partition.paused and not partition.stopped and partition.size > FETCHED_OF_ONE:
-                partition.stopped = True
-                self._consumer.pause([Place(*name)])
+        if (error := message.error()) is not None:
+            return self._error(name, partition, message.offset() or 0, error)
+        if partition is not None and partition.sought is None:
+            self._arrives(name, partition, ReadMessage(name[0], name[1], message))
+        return None
 
-    def _take_error(
-        self, name: tuple[str, int], partition: _Partition | None, message: Message, error: KafkaError
-    ) -> None:
-        offset = message.offset() or 0
-        match error.code():
-            case KafkaError._PARTITION_EOF:
-                if partition is not None and partition.sought is None:
-                    partition.head = max(partition.head, offset)
-                    partition.position = partition.position if partition.arrived else partition.head
-            case KafkaError._AUTO_OFFSET_RESET:
-                position = partition.position if partition is not None else offset
-                raise kafka_errors.OffsetOutOfRangeError({TopicPartition(*name): position})
-            case KafkaError._MAX_POLL_EXCEEDED:
-                LOG.warning("the group has taken this member for dead; it joins again")
-            case _:
-                raise named(error)
+    def _arrives(self, name: tuple[str, int], partition: _Partition, message: Any) -> None:
+        partition.arrives(message)
+        if partition.paused and not partition.stopped and partition.size > FETCHED_OF_ONE:
+            partition.stopped = True
+            self._consumer.pause([Place(*name)])
+
+    def _error(
+        self, name: tuple[str, int], partition: _Partition | None, offset: int, error: KafkaError
+    ) -> kafka_errors.KafkaError | None:
+        code = error.code()
+        if code == KafkaError._MAX_POLL_EXCEEDED:
+            LOG.warning("the group has taken this member for dead; it joins again")
+            return None
+        if code not in OF_A_PLACE:
+            return named(error)
+        if partition is None or partition.sought is not None:
+            return None  # of a partition, or a place, that was left
+        if code == KafkaError._AUTO_OFFSET_RESET:
+            return kafka_errors.OffsetOutOfRangeError({TopicPartition(*name): partition.head})
+        if code == KafkaError._PARTITION_EOF:
+            partition.ends(offset)
+        else:
+            self._read_past(name, partition)
+        return None
+
+    def _read_past(self, name: tuple[str, int], partition: _Partition) -> None:
+        """Let kafka-python read on at a batch that librdkafka cannot unpack, then go on behind that.
+
+        It has one message in place of the batch, at the offset of its last message.
+        """
+        place, head = TopicPartition(*name), partition.head
+        with closing(self._other()) as other:
+            other.assign([place])
+            other.seek(place, head)
+            until = time.monotonic() + ANSWERED_WITHIN
+            while partition.head == head and time.monotonic() < until:
+                for message in other.poll(timeout_ms=POLL_MS).get(place, ()):
+                    partition.arrives(message)
+        self._go_to(Place(*name, partition.head), partition)
 
     def _go_to_sought(self) -> None:
         """Tell librdkafka where to read; a partition that is paused waits for that."""
