@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
+from suites.parameters import full
 
 from streamfl.errors import PeerError
 from streamfl.protocol.events import Signed, Unusable
@@ -39,6 +40,9 @@ HOSTS = ("a", "b", "c")
 
 # With "confluent" all federations here read records through librdkafka.
 CONNECTOR = os.environ.get("STREAMFL_TEST_CONNECTOR", "kafka")
+
+# Connectors that tests are tried with.
+CONNECTORS = [CONNECTOR, full("confluent")]
 
 # No test waits longer for anything (seconds): a federation that has not come so far has got stuck.
 PATIENCE = 90.0

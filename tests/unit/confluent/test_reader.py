@@ -113,8 +113,8 @@ def test_a_paused_partition_brings_nothing_and_loses_nothing(reader, write):
     assert len(polled(reader, first, 5)) == 5
     reader.pause(first)
     assert reader.paused() == {first}
-    write(first, *values[5:])
     for n in range(5):
+        write(first, *values[5 + 39 * n : 44 + 39 * n])
         write(second, b"b")
         until = time.monotonic() + 20
         while reader.position(second) < n + 2:
