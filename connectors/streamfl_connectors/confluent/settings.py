@@ -37,7 +37,7 @@ NAMES = {
 TRANSLATED = {"ssl_check_hostname", "sasl_oauth_token_provider", "max_partition_fetch_bytes", "fetch_max_bytes"}
 
 # Settings of kafka-python's own clients, which read and write all but records.
-NOT_OF_RECORDS = {"api_version", "api_version_auto_timeout_ms", "max_poll_records", "bootstrap_timeout_ms"}
+NOT_OF_RECORDS = {"api_version", "max_poll_records", "bootstrap_timeout_ms"}
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
