@@ -55,6 +55,7 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/natural/sources.py",
         "benchmarks/natural_on_kafka.py",
     ),
+    "readers": ("connectors/streamfl_connectors", "streamfl/runtime/log", "benchmarks/readers.py"),
     "regret": (
         *_LEARNING,
         *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),
