@@ -34,7 +34,7 @@ class ConfluentConnection(Connection):
         """Return what reads records in bulk: see `Connection.record_reader`."""
         from streamfl_connectors.confluent.reader import LibrdkafkaReader  # noqa: PLC0415  needs the extra
 
-        return LibrdkafkaReader(self._config(group, member), lambda: self.consumer(**FETCHES))
+        return LibrdkafkaReader(self._config(group, member), lambda: self.consumer(group_id=group, **FETCHES))
 
     def _config(self, group: str, member: str | None) -> dict[str, Any]:
         settings = cast("ConfluentSettings", self.settings)

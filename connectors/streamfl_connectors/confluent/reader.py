@@ -8,7 +8,7 @@ partition is kept here, and only a partition of which much waits is paused in li
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,13 +110,15 @@ class LibrdkafkaReader:
     config
         The settings of a consumer of confluent-kafka, with incremental rebalances.
     other
-        Makes a consumer of kafka-python, which reads past batches that librdkafka cannot unpack: this would try the
-        same batch for ever.
+        Makes a consumer of kafka-python, of the same group, when it is needed: it reads past batches that librdkafka
+        cannot unpack, and would try for ever; and it reads the metadata of committed offsets, to which
+        confluent-kafka 2.16.1 adds a byte now and then.
     """
 
     def __init__(self, config: Mapping[str, Any], other: Callable[[], Any]) -> None:
         self._partitions: dict[tuple[str, int], _Partition] = {}
-        self._other = other
+        self._make_other = other
+        self._made_other: Any = None
         self._is_joined = True
         self._uncommitted: KafkaError | None = None
         own = {"error_cb": _note, "on_commit": self._note_commit}
@@ -269,15 +271,19 @@ class LibrdkafkaReader:
 
         It has one message in place of the batch, at the offset of its last message.
         """
-        place, head = TopicPartition(*name), partition.head
-        with closing(self._other()) as other:
-            other.assign([place])
-            other.seek(place, head)
-            until = time.monotonic() + ANSWERED_WITHIN
-            while partition.head == head and time.monotonic() < until:
-                for message in other.poll(timeout_ms=POLL_MS).get(place, ()):
-                    partition.arrives(message)
+        place, head, other = TopicPartition(*name), partition.head, self._other()
+        other.assign([place])
+        other.seek(place, head)
+        until = time.monotonic() + ANSWERED_WITHIN
+        while partition.head == head and time.monotonic() < until:
+            for message in other.poll(timeout_ms=POLL_MS).get(place, ()):
+                partition.arrives(message)
         self._go_to(Place(*name, partition.head), partition)
+
+    def _other(self) -> Any:
+        if self._made_other is None:
+            self._made_other = self._make_other()
+        return self._made_other
 
     def _go_to_sought(self) -> None:
         """Tell librdkafka where to read; a partition that is paused waits for that."""
@@ -320,13 +326,13 @@ class LibrdkafkaReader:
 
     def committed(self, partition: TopicPartition, *, metadata: bool = False) -> Any:
         """Return the offset that the group has committed, with its metadata if they are asked for; None: none."""
+        if metadata:
+            return self._other().committed(partition, metadata=True)
         with _renamed():
             (found,) = self._consumer.committed([Place(*partition)], timeout=ANSWERED_WITHIN)
         if found.error is not None:
             raise named(found.error)
-        if found.offset < 0:
-            return None
-        return OffsetAndMetadata(found.offset, found.metadata or "", -1) if metadata else found.offset
+        return found.offset if found.offset >= 0 else None
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int) -> None:
         """Commit offsets without waiting; raise the error of an earlier commit."""
@@ -343,6 +349,8 @@ class LibrdkafkaReader:
     def close(self) -> None:
         """Close the connections; a member with a name stays in the group for the session timeout."""
         self._consumer.close()
+        if self._made_other is not None:
+            self._made_other.close()
 
 
 @contextmanager
