@@ -22,6 +22,15 @@ from streamfl_connectors.kafka.connection import FETCHED_OF_ONE
 
 LOG = logging.getLogger("streamfl.kafka.librdkafka")
 
+
+def _only_debugged(record: logging.LogRecord) -> bool:
+    """Make a line of librdkafka one for debugging: a host reports itself that brokers do not answer."""
+    record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return LOG.isEnabledFor(logging.DEBUG)
+
+
+LOG.addFilter(_only_debugged)
+
 # The most messages of a poll. Their bytes are bounded by what librdkafka fetches ahead.
 MOST = 10_000
 
@@ -33,6 +42,9 @@ POLL_MS = 500
 
 # What librdkafka says of a batch that it cannot unpack, or whose checksum is wrong.
 UNREADABLE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG}
+
+# What it says of a log-in or a certificate that brokers refuse, or of theirs; it tries again for ever.
+REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 
 # What it says of a place in a partition.
 OF_A_PLACE = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET} | UNREADABLE
@@ -121,7 +133,8 @@ class LibrdkafkaReader:
         self._made_other: Any = None
         self._is_joined = True
         self._uncommitted: KafkaError | None = None
-        own = {"error_cb": _note, "on_commit": self._note_commit}
+        self._refused: KafkaError | None = None  # until something arrives
+        own = {"error_cb": self._note, "on_commit": self._note_commit}
         with _renamed():
             self._consumer = Consumer({**config, **own}, logger=LOG)
 
@@ -217,6 +230,8 @@ class LibrdkafkaReader:
             wrong = [error for error in map(self._take, self._fetched(0.0 if ready else timeout_ms / 1000)) if error]
         if wrong:
             raise wrong[0]  # what has arrived is returned by the next poll
+        if self._refused is not None:
+            raise named(self._refused)
         return {
             TopicPartition(*name): partition.taken()
             for name, partition in self._partitions.items()
@@ -235,7 +250,10 @@ class LibrdkafkaReader:
         """Take a message, or what librdkafka reports of a partition; return an error that ends the poll."""
         name: Any = (message.topic(), message.partition())
         partition = self._partitions.get(name)
-        if (error := message.error()) is not None:
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            self._refused = None
+        if error is not None:
             return self._error(name, partition, message.offset() or 0, error)
         if partition is not None and partition.sought is None:
             self._arrives(name, partition, ReadMessage(name[0], name[1], message))
@@ -252,8 +270,7 @@ class LibrdkafkaReader:
     ) -> kafka_errors.KafkaError | None:
         code = error.code()
         if code == KafkaError._MAX_POLL_EXCEEDED:
-            LOG.warning("the group has taken this member for dead; it joins again")
-            return None
+            return None  # librdkafka joins again
         if code not in OF_A_PLACE:
             return named(error)
         if partition is None or partition.sought is not None:
@@ -343,6 +360,11 @@ class LibrdkafkaReader:
         if failed is not None:
             raise named(failed)
 
+    def _note(self, error: KafkaError) -> None:
+        """Note an error that concerns no partition; librdkafka connects again by itself."""
+        if error.code() in REFUSED:
+            self._refused = error
+
     def _note_commit(self, error: KafkaError | None, _: object) -> None:
         self._uncommitted = error
 
@@ -360,8 +382,3 @@ def _renamed() -> Iterator[None]:
         yield
     except KafkaException as error:
         raise named(error.args[0]) from error
-
-
-def _note(error: KafkaError) -> None:
-    """Log an error that concerns no partition: librdkafka goes on trying, and so does this process' listener."""
-    LOG.debug("%s", error.str())

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -11,7 +12,7 @@ from kafka import errors as kafka_errors
 
 from streamfl_connectors.confluent.connection import ConfluentConnection
 from streamfl_connectors.confluent.errors import named
-from streamfl_connectors.confluent.reader import LibrdkafkaReader
+from streamfl_connectors.confluent.reader import LOG, LibrdkafkaReader
 from streamfl_connectors.confluent.settings import ConfluentSettings
 from streamfl_connectors.kafka.connection import FETCHED_OF_ONE
 
@@ -211,3 +212,33 @@ def test_errors_are_named_as_those_of_the_other_connector(code, kind):
 def test_a_member_whose_name_was_taken_is_fenced():
     said = "Fatal consumer error: Broker: Static consumer fenced by other consumer with same group.instance.id"
     assert type(named(KafkaError(KafkaError._FATAL, said))) is kafka_errors.FencedInstanceIdError
+
+
+def test_a_log_in_that_is_refused_is_an_error_until_something_arrives(reader, write):
+    (partition,) = fresh(1)
+    write(partition, b"0")
+    reader.assign([partition])
+    reader._note(KafkaError(KafkaError._TRANSPORT))
+    assert reader.poll(timeout_ms=0) == {}
+    reader._note(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+    with pytest.raises(kafka_errors.SaslAuthenticationFailedError, match="wrong password"):
+        reader.poll(timeout_ms=0)
+    reader._note(KafkaError(KafkaError._SSL, "certificate verify failed"))
+    with pytest.raises(kafka_errors.KafkaConnectionError, match="certificate verify failed"):
+        reader.poll(timeout_ms=0)
+    reader.seek(partition, 0)
+    until = time.monotonic() + 20
+    while reader.position(partition) != 1:
+        assert time.monotonic() < until
+        with suppress(kafka_errors.KafkaConnectionError):
+            reader.poll(timeout_ms=50)
+    assert reader.poll(timeout_ms=0) == {}
+
+
+def test_lines_of_librdkafka_are_for_debugging(caplog):
+    with caplog.at_level(logging.INFO):
+        LOG.error("FAIL: Connect to 127.0.0.1:1 failed")
+    assert caplog.records == []
+    with caplog.at_level(logging.DEBUG):
+        LOG.error("FAIL: Connect to 127.0.0.1:1 failed")
+    assert [record.levelname for record in caplog.records] == ["DEBUG"]
