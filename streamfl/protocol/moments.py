@@ -37,15 +37,14 @@ class Moments:
     @classmethod
     def of(cls, features: tuple[str, ...], X: FloatArray) -> "Moments":
         """Return the moments of the columns of X, shape (n, d); NaN is a missing value."""
-        X = np.clip(X, -LARGEST, LARGEST)
-        missing = np.isnan(X)
+        values = np.clip(X, -LARGEST, LARGEST)
+        missing = np.isnan(values)
         count = _present(missing).astype(np.float64)
-        values = np.where(missing, 0.0, X) if missing.any() else X
+        np.copyto(values, 0.0, where=missing)
         mean = values.sum(axis=0) / np.maximum(count, 1.0)
-        deviation = X - mean
-        if values is not X:
-            deviation[missing] = 0.0
-        return cls(features, count, mean, np.einsum("ij,ij->j", deviation, deviation))
+        values -= mean  # in place: a new array takes longer than the difference
+        np.copyto(values, 0.0, where=missing)
+        return cls(features, count, mean, np.einsum("ij,ij->j", values, values))
 
     @property
     def is_sound(self) -> bool:
@@ -160,12 +159,12 @@ def _surely_near(X: FloatArray, present: IntArray) -> BoolArray:
     range. So if more than a fortieth of the values lies in each of these, the largest distance is at most FAR times
     that of all but a fortieth.
     """
-    least, most = X.min(axis=0), X.max(axis=0)
+    values = np.ascontiguousarray(X.T)  # NumPy is six times as fast along records that lie side by side
+    least, most = values.min(axis=1), values.max(axis=1)
     third = (most - least) / 3.0
-    few = np.minimum(
-        (least + third >= X).sum(axis=0, dtype=np.int32), (most - third <= X).sum(axis=0, dtype=np.int32)
-    )
-    near: BoolArray = few >= present - _rank(present)
+    low = (values <= (least + third)[:, None]).sum(axis=1, dtype=np.int32)
+    high = (values >= (most - third)[:, None]).sum(axis=1, dtype=np.int32)
+    near: BoolArray = np.minimum(low, high) >= present - _rank(present)
     return near
 
 

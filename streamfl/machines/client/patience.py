@@ -38,11 +38,12 @@ class Patience:
 
     def hears(self, now: float) -> "Patience":
         """Return the value after the client has received what it waits for."""
-        return replace(self, since=now, unanswered=0)
+        # Every message that a client waits for comes here, and `replace` takes ten times as long.
+        return Patience(self.retry, now, 0, self.setbacks, self.asked)
 
     def asks(self, question: Question, now: float) -> "Patience":
         """Return the value after the client has asked, or sent what counts as a question: it waits from now on."""
-        return replace(self, since=now, asked=question)
+        return Patience(self.retry, now, self.unanswered, self.setbacks, question)
 
     def waits_again(self, now: float) -> "Patience":
         """Return the value with the wait started again."""
