@@ -80,7 +80,7 @@ class ReadMessage:
 
 
 @dataclass(slots=True, eq=False)
-class _Partition:
+class _ReadPartition:
     """How far one partition is read, and what has arrived of it and was not returned yet."""
 
     sought: int | None = None  # where to read from, which librdkafka has not been told yet
@@ -128,7 +128,7 @@ class LibrdkafkaReader:
     """
 
     def __init__(self, config: Mapping[str, Any], other: Callable[[], Any]) -> None:
-        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._partitions: dict[tuple[str, int], _ReadPartition] = {}
         self._make_other = other
         self._made_other: Any = None
         self._is_joined = True
@@ -169,7 +169,7 @@ class LibrdkafkaReader:
 
     def _begin(self, new: Collection[tuple[str, int]]) -> None:
         for one in new:
-            self._partitions[one] = _Partition()
+            self._partitions[one] = _ReadPartition()
 
     def _given_up(self, old: Collection[tuple[str, int]]) -> list[Place]:
         """Forget partitions; return those that librdkafka reads."""
@@ -259,14 +259,14 @@ class LibrdkafkaReader:
             self._arrives(name, partition, ReadMessage(name[0], name[1], message))
         return None
 
-    def _arrives(self, name: tuple[str, int], partition: _Partition, message: Any) -> None:
+    def _arrives(self, name: tuple[str, int], partition: _ReadPartition, message: Any) -> None:
         partition.arrives(message)
         if partition.paused and not partition.stopped and partition.size > FETCHED_OF_ONE:
             partition.stopped = True
             self._consumer.pause([Place(*name)])
 
     def _error(
-        self, name: tuple[str, int], partition: _Partition | None, offset: int, error: KafkaError
+        self, name: tuple[str, int], partition: _ReadPartition | None, offset: int, error: KafkaError
     ) -> kafka_errors.KafkaError | None:
         code = error.code()
         if code == KafkaError._MAX_POLL_EXCEEDED:
@@ -283,7 +283,7 @@ class LibrdkafkaReader:
             self._read_past(name, partition)
         return None
 
-    def _read_past(self, name: tuple[str, int], partition: _Partition) -> None:
+    def _read_past(self, name: tuple[str, int], partition: _ReadPartition) -> None:
         """Let kafka-python read on at a batch that librdkafka cannot unpack, then go on behind that.
 
         It has one message in place of the batch, at the offset of its last message.
@@ -310,7 +310,7 @@ class LibrdkafkaReader:
             self._go_to(Place(*name, partition.sought), partition)
             partition.sought = None
 
-    def _go_to(self, place: Place, partition: _Partition) -> None:
+    def _go_to(self, place: Place, partition: _ReadPartition) -> None:
         if partition.begun:
             try:
                 return self._consumer.seek(place)

@@ -281,7 +281,7 @@ class TestErrors:
         assert SECRET not in why
 
     def test_a_connector_that_is_not_installed_is_named_with_those_that_are(self, loaded):
-        with pytest.raises(UsageError, match=r"\[federation\] connector: no 'rabbit' is installed; there are kafka"):
+        with pytest.raises(UsageError, match=r"\[federation\] connector: no 'rabbit' is installed; there are confluent, kafka"):
             connect(loaded(LEAST + "[federation]\nconnector = 'rabbit'\n"))
 
 
