@@ -373,7 +373,7 @@ class TestConnectors:
         [
             (
                 "rabbit",
-                "[federation] connector: no 'rabbit' is installed; there are confluent, gone, kafka, my-pond, odd, pond",
+                "[federation] connector: no 'rabbit' is installed; there are confluent, gone, kafka, my-pond, odd, ",
             ),
             (
                 "gone",
