@@ -1,16 +1,18 @@
 """Accuracy against epsilon: what noise that hides each record costs.
 
-    python benchmarks/epsilon.py [--clients 20] [--size 250] [--rounds 18] [--seeds 1,2,3] [--json F] [--figure F.svg]
+    python benchmarks/epsilon.py [--clients 20] [--size 250] [--rounds 18] [--seeds 1,2,3] --json F [--figure F.svg]
 
 Covtype with features scaled beforehand (standardised over the whole file, clipped at 5, divided by the square root
 of their number), classes exchanged in the middle; profile adaptive with detector glr, masked sums, radius 1.5.
-`delay` is that of the exchange's alarm in rounds, `made up` counts the other alarms.
+`delay` is that of the exchange's alarm in rounds, `made_up` counts the other alarms. Runs that are in the file are
+skipped.
 """
 
 import argparse
-import json
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +23,12 @@ from streamfl.run.dealing.dealing import Log, deal
 from streamfl.run.dealing.imposed_drift import inject, parse
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
+from streamfl_benchmarks import run_file
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Kept, Row
 
 RADIUS = 1.5
+SHAPE = ("clients", "size", "rounds", "noise", "seed")
 NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -32,7 +38,7 @@ def scaled(table: Table) -> Table:
     return replace(table, X=np.clip(X, -5.0, 5.0) / np.sqrt(X.shape[1]))
 
 
-def run(options: argparse.Namespace, seed: int, noise: float) -> dict[str, float | None]:
+def run(options: argparse.Namespace, seed: int, noise: float) -> Row:
     """Return what one run reaches."""
     table = shuffled(scaled(covtype()), seed)
     n, at = options.size * options.rounds, options.rounds // 2 + 1
@@ -52,8 +58,7 @@ def run(options: argparse.Namespace, seed: int, noise: float) -> dict[str, float
     found = [restart.round for restart in result.restarts if at <= restart.round < at + 6]
     told = result.privacy
     return {
-        "noise": noise,
-        "seed": seed,
+        **dict(zip(SHAPE, (options.clients, options.size, options.rounds, noise, seed), strict=True)),
         "epsilon": told.epsilon if told else None,
         "messages": told.messages if told else None,
         "accuracy": result.accuracy.prequential,
@@ -69,25 +74,25 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=250)
     parser.add_argument("--rounds", type=int, default=18)
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    seeds, runs = [int(seed) for seed in options.seeds.split(",")], []
-    for noise in NOISE:
-        each = [run(options, seed, noise) for seed in seeds]
-        runs += each
-        told = {key: statistics.mean(x[key] for x in each) for key in ("accuracy", "no_change", "made_up")}
-        epsilon = "-" if each[0]["epsilon"] is None else f"{max(x['epsilon'] for x in each):.2f}"
-        reached = f"accuracy {told['accuracy']:.4f}  NoChange {told['no_change']:.4f}"
-        delays = f"delays {[x['delay'] for x in each]}  made up {told['made_up']:.2f}"
-        print(f"noise {noise:4g}  epsilon {epsilon:>6}  {reached}  {delays}", flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(runs))
+    origin = Origin.now("epsilon")
+    known = run_file.read(options.json) if options.json.exists() else ()
+    kept = {tuple(one.run[name] for name in SHAPE): one for one in known}
+    wanted = list(product(NOISE, map(int, options.seeds.split(","))))
+    for noise, seed in wanted:
+        key = (options.clients, options.size, options.rounds, noise, seed)
+        if key not in kept:
+            kept[key] = Kept(origin, run(options, seed, noise))
+            run_file.write(options.json, kept.values())
+            print(kept[key].run, flush=True)
     if options.figure is not None:
-        options.figure.write_text(drawn(runs))
+        shape = (options.clients, options.size, options.rounds)
+        options.figure.write_text(drawn([kept[*shape, *one].run for one in wanted]))
 
 
-def drawn(runs: list[dict[str, float | None]]) -> str:
+def drawn(runs: Sequence[Row]) -> str:
     """Return the accuracy against epsilon as a drawing (SVG), with a dot for each run."""
     noisy = [x for x in runs if x["epsilon"] is not None]
     without = statistics.mean(x["accuracy"] for x in runs if x["epsilon"] is None)

@@ -1,14 +1,15 @@
 """What is lost where the coordinator sees totals alone: accuracy and delays, with drift for all clients and for two.
 
-    python benchmarks/masked_drift.py [--clients 20] [--size 100] [--rounds 44] [--seeds 1,2,3]
+    python benchmarks/masked_drift.py --json F [--clients 20] [--size 100] [--rounds 44] [--seeds 1,2,3]
 
-Covtype; from the middle on classes are exchanged or features permuted, or the classes of two clients alone. `pooled`
-gives the same models as `masked`. `features rounds`; `auto`, which totals forbid, is given next to it.
+Covtype; from the middle on classes are exchanged or features permuted, or the classes of two clients alone. Models
+are those of rounds; `pooled` sums give the same ones as `masked`. Runs that are in the file are skipped.
 """
 
 import argparse
-import statistics
 from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
 
 from streamfl.records.files.covtype import covtype
 from streamfl.records.table import Table, shuffled
@@ -16,10 +17,14 @@ from streamfl.run.dealing.dealing import Log, deal
 from streamfl.run.dealing.imposed_drift import inject, parse
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings, PrivacySettings
+from streamfl_benchmarks import run_file
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Kept, Row
 
 ALONE = ("c3", "c11")
 DRIFTS = ("none", "class-swap", "permutation", "two clients alone")
-WAYS = (("off", "rounds"), ("pooled", "rounds"), ("off", "auto"))
+SUMS = ("off", "pooled")
+SHAPE = ("clients", "size", "rounds", "drift", "sums", "seed")
 
 
 def logs_of(table: Table, options: argparse.Namespace, drift: str, seed: int) -> Mapping[str, Log]:
@@ -34,36 +39,42 @@ def logs_of(table: Table, options: argparse.Namespace, drift: str, seed: int) ->
     return drifted if kind == drift else {name: (drifted if name in ALONE else logs)[name] for name in logs}
 
 
-def run(
-    options: argparse.Namespace, drift: str, seed: int, sums: str, features: str
-) -> tuple[float, float, list[str]]:
-    """Return accuracy, NoChange, and what was found when."""
+def run(options: argparse.Namespace, drift: str, sums: str, seed: int) -> Row:
+    """Return a run: its accuracy, NoChange, and by how many rounds each finding came after the drift."""
     table, at = shuffled(covtype(), seed), options.rounds // 2 + 1
     settings = ReplaySettings(
         round_size=options.size,
         seed=seed,
-        learning=LearningSettings(features=features),
+        learning=LearningSettings(features="rounds"),
         privacy=PrivacySettings(secure_aggregation=sums),
     )
     result = Replay(table, logs_of(table, options, drift, seed), settings).run().result
-    found = [f"restart {x.round - at:+d}" for x in result.restarts]
-    found += [f"alone {x.round - at:+d}" for x in result.local_drifts if x.state == "latched"]
-    return result.accuracy.prequential, result.accuracy.no_change, found
+    return {
+        **dict(zip(SHAPE, (options.clients, options.size, options.rounds, drift, sums, seed), strict=True)),
+        "accuracy": result.accuracy.prequential,
+        "no_change": result.accuracy.no_change,
+        "restarts": [x.round - at for x in result.restarts],
+        "local": [x.round - at for x in result.local_drifts if x.state == "latched"],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=44)
     parser.add_argument("--seeds", default="1,2,3")
     options = parser.parse_args()
-    for drift in DRIFTS:
-        for sums, features in WAYS:
-            runs = [run(options, drift, int(seed), sums, features) for seed in options.seeds.split(",")]
-            accuracy, no_change = (statistics.mean(one[i] for one in runs) for i in (0, 1))
-            found = "; ".join(", ".join(one[2]) or "-" for one in runs)
-            print(f"{drift:18} {sums:9} {features:6}  {accuracy:.4f}  NoChange {no_change:.4f}  {found}", flush=True)
+    origin = Origin.now("masked_drift")
+    known = run_file.read(options.json) if options.json.exists() else ()
+    kept = {tuple(one.run[name] for name in SHAPE): one for one in known}
+    for drift, sums, seed in product(DRIFTS, SUMS, map(int, options.seeds.split(","))):
+        key = (options.clients, options.size, options.rounds, drift, sums, seed)
+        if key not in kept:
+            kept[key] = Kept(origin, run(options, drift, sums, seed))
+            run_file.write(options.json, kept.values())
+            print(kept[key].run, flush=True)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,16 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/liars/knowing.py",
         "benchmarks/hostile.py",
     ),
+    "epsilon": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "benchmarks/epsilon.py",
+    ),
+    "masked_drift": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "benchmarks/masked_drift.py",
+    ),
     "on_kafka": (
         *_FEDERATION,
         "streamfl/run/replay.py",

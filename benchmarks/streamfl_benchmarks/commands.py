@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from streamfl.errors import UsageError
+from streamfl_benchmarks.arguments import check_place, names, numbers, write
+from streamfl_benchmarks.paper_command import paper
 from streamfl_benchmarks.regret_command import regret
 
 
@@ -18,6 +20,7 @@ def bench() -> None:
 
 
 bench.add_command(regret)
+bench.add_command(paper)
 
 
 @bench.command()
@@ -35,7 +38,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
 
     from streamfl_benchmarks.speed import speeds  # noqa: PLC0415
 
-    _check_place(json_to)
+    check_place(json_to)
     measured = []
     for one in speeds(runs, rounds):
         click.echo(
@@ -43,7 +46,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
             f" ratio {one.ratio:.2f} [{one.least:.2f}, {one.largest:.2f}]; {one.peak_mb:.0f} MB above the data"
         )
         measured.append(asdict(one))
-    _write(json_to, json.dumps(measured, indent=1) + "\n")
+    write(json_to, json.dumps(measured, indent=1) + "\n")
 
 
 @bench.command()
@@ -115,7 +118,7 @@ def drift(**options: Any) -> None:
     from streamfl_benchmarks.results import Results  # noqa: PLC0415
 
     for place in (options["json_to"], options["markdown"], options["figure"]):
-        _check_place(place)
+        check_place(place)
     jobs = _plan(options).jobs()
     results = Results.read(options["json_to"])
     runs = run_all(
@@ -127,11 +130,11 @@ def drift(**options: Any) -> None:
     )
     compared = settings(runs)
     sys.stdout.write(tables(compared))
-    _write(options["markdown"], tables(compared))
+    write(options["markdown"], tables(compared))
     if options["figure"] is not None:
         from streamfl_benchmarks.figure import figure  # noqa: PLC0415
 
-        _write(options["figure"], figure(compared, results.losses))
+        write(options["figure"], figure(compared, results.losses))
 
 
 @bench.command()
@@ -160,14 +163,14 @@ def federations(data: Path | None, only: str | None, records: str, seeds: str, p
     from streamfl_benchmarks.natural.runs import ALL, make  # noqa: PLC0415
     from streamfl_benchmarks.natural.sources import sources  # noqa: PLC0415
 
-    _check_place(path)
+    check_place(path)
     known = sources(data)
-    names = _names("--only", only) if only else tuple(known)
-    for name in names:
+    chosen = names("--only", only) if only else tuple(known)
+    for name in chosen:
         if name not in known:
             raise UsageError(f"--only {name}: there is no such federation; there are: {', '.join(known)}")
-    first = None if records == ALL else max(_numbers("--records", records))
-    for line in make([known[name] for name in names], _numbers("--seeds", seeds), first, path, renew=renew):
+    first = None if records == ALL else max(numbers("--records", records))
+    for line in make([known[name] for name in chosen], numbers("--seeds", seeds), first, path, renew=renew):
         click.echo(line)
 
 
@@ -179,47 +182,15 @@ def _plan(options: dict[str, Any]) -> Any:
     if not math.isfinite(l2):
         raise UsageError(f"--l2 {l2}: a penalty is a number; give 0 or more")
     return Plan(
-        streams=_names("--stream", options["streams"]),
-        drifts=_names("--drift", options["drifts"]),
-        conditions=_names("--condition", options["conditions"]),
-        methods=_names("--method", options["methods"]),
-        seeds=tuple(dict.fromkeys(_numbers("--seeds", options["seeds"]))),
-        at=None if options["at"] is None else _numbers("--at", options["at"]),
+        streams=names("--stream", options["streams"]),
+        drifts=names("--drift", options["drifts"]),
+        conditions=names("--condition", options["conditions"]),
+        methods=names("--method", options["methods"]),
+        seeds=tuple(dict.fromkeys(numbers("--seeds", options["seeds"]))),
+        at=None if options["at"] is None else numbers("--at", options["at"]),
         clients=options["clients"],
         round_size=options["round_size"],
         rounds=options["rounds"],
         l2=l2,
         data=options["data"],
     )
-
-
-def _names(flag: str, text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise UsageError(f"{flag} is empty; give at least one name")
-    return names
-
-
-def _numbers(flag: str, text: str) -> tuple[int, ...]:
-    try:
-        numbers = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{flag} {text}: not a list of whole numbers; write 1,2,3") from None
-    if min(numbers) < 0:
-        raise UsageError(f"{flag} {text}: a negative number; give 0 or more")
-    return numbers
-
-
-def _check_place(path: Path | None) -> None:
-    """Check before a long run that its output file can be written."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise UsageError(f"{path}: cannot be written there; name a file in a directory that exists")
-
-
-def _write(path: Path | None, text: str) -> None:
-    if path is None:
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from streamfl.arrays import FloatArray
 from streamfl.errors import BrokenInvariantError
@@ -30,10 +31,11 @@ class Federation:
 
     profile: ProfileSettings
     learning: LearningSettings = LearningSettings(features="rounds")
+    penalty: Literal["l1", "l2"] = "l2"  # what the benchmark's penalty is the weight of
 
     def run(self, drawn: Drawn, method: str, l2: float = PENALTY, variant: str = "") -> Finished:
         """Replay a drawn stream, the penalty having this weight."""
-        learning = self.learning.model_copy(update={"l2": l2})
+        learning = self.learning.model_copy(update={self.penalty: l2})
         seed, profile = drawn.stream.seed, self.profile
         settings = ReplaySettings(min_records=1, seed=seed, learning=learning, profile=profile, scaling=False)
         watch = _Watch(drawn, Meter.of(drawn))

@@ -1,6 +1,7 @@
 """The methods of the benchmark by name: federations of this package, and peers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from streamfl.errors import UsageError
@@ -34,8 +35,23 @@ class Plain(ProfileSettings):
         return Promotion(plain, named_detector(self.detector))
 
 
-def _best_step(profile: ProfileSettings) -> BestInHindsight:
-    return BestInHindsight({f"step={s:g}": Federation(profile.model_copy(update={"step": s})) for s in STEPS})
+# FedAvg with a penalty that shrinks each weight, as the paper names it; its formula is that of L2.
+_L1 = Federation(_WARM, LearningSettings(algorithm="fedomd", mirror="euclidean"), penalty="l1")
+# Between a factor at which the tests alarm on streams without drift, and one at which they never alarm; with the step
+# that is the best without alarms.
+FACTORS = (1e-5, 5e-5, 2e-4)
+
+
+def _best_step(own: Federation) -> BestInHindsight:
+    return BestInHindsight({f"step={s:g}": _with(own, step=s) for s in STEPS})
+
+
+def _best_factor(own: Federation) -> BestInHindsight:
+    return BestInHindsight({f"rho_scale={f:g}": _with(own, step=10.0, rho_scale=f) for f in FACTORS})
+
+
+def _with(own: Federation, **constants: float) -> Federation:
+    return replace(own, profile=own.profile.model_copy(update=constants))
 
 
 FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
@@ -50,11 +66,15 @@ FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
         "experts": Federation(ProfileSettings(profile="experts")),
         "paper": Federation(_PAPER),
         "paper-warm": Federation(_WARM),
-        "paper-best": _best_step(_PAPER),
-        "paper-warm-best": _best_step(_WARM),
+        "paper-best": _best_step(Federation(_PAPER)),
+        "paper-warm-best": _best_step(Federation(_WARM)),
+        "paper-warm-l1": _best_step(_L1),
+        "paper-warm-tuned": _best_factor(Federation(_WARM)),
         "adaptive-fedomd": Federation(ProfileSettings(), _FEDOMD),
         "paper-fedomd": Federation(_PAPER, _FEDOMD),
         "paper-warm-fedomd": Federation(_WARM, _FEDOMD),
+        "paper-fedomd-best": _best_step(Federation(_PAPER, _FEDOMD)),
+        "paper-warm-fedomd-best": _best_step(Federation(_WARM, _FEDOMD)),
     }
 )
 

@@ -62,6 +62,8 @@ class Measured:
         What it took.
     way
         The index of the best of the method's variants, from 0.
+    path, gradients
+        C_T, the length of the minimisers' path, and D_T, the variability of gradients; None in results of before.
     """
 
     case: Case
@@ -71,6 +73,8 @@ class Measured:
     alarms: int
     seconds: float
     way: int = 0
+    path: float | None = None
+    gradients: float | None = None
 
 
 def regret(player: Player, stream: Stream) -> float:
@@ -92,7 +96,10 @@ def measure(case: Case) -> Measured:
         player = players[best]
         alarms = player.alarms if isinstance(player, Driven) else 0
         seconds = round(time.perf_counter() - begun, 3)
-        return Measured(case, found, len(played.starts), played.variation(), alarms, seconds, best)
+        moved = len(played.starts), played.variation()
+        return Measured(
+            case, found, *moved, alarms, seconds, best, path=played.path(), gradients=played.gradient_variability()
+        )
 
 
 def grid(

@@ -78,6 +78,8 @@ class Curve:
         T, rising, and the mean over seeds of the regret there.
     changes, variations
         L and the mean Delta at every T.
+    paths, gradients
+        The mean C_T and D_T at every T; none if a result of before has none.
     alarms
         The mean number of alarms at every T.
     slope
@@ -92,6 +94,8 @@ class Curve:
     regrets: tuple[float, ...]
     changes: tuple[int, ...]
     variations: tuple[float, ...]
+    paths: tuple[float, ...]
+    gradients: tuple[float, ...]
     alarms: tuple[float, ...]
     slope: Slope
     held: tuple[AgainstBound, ...]
@@ -130,6 +134,8 @@ def _curve(group: Sequence[Measured]) -> Curve:
         regrets=tuple(regrets),
         changes=tuple(changes),
         variations=tuple(variations),
+        paths=_means([[found.path for found in row] for row in by_horizon]),
+        gradients=_means([[found.gradients for found in row] for row in by_horizon]),
         alarms=tuple(_mean(found.alarms for found in row) for row in by_horizon),
         slope=Slope.over([fitted(horizons, [row[T] for T in horizons]) for row in by_seed.values()]),
         held=tuple(held(name, horizons, regrets, changes, variations) for name in BOUNDS),
@@ -153,6 +159,13 @@ def held(
     ratios = [R / value for R, value in zip(regrets[1:], values[1:], strict=True)]
     worst = max(range(len(ratios)), key=ratios.__getitem__)
     return AgainstBound(name, values, ratios[worst], horizons[1 + worst])
+
+
+def _means(rows: Iterable[Sequence[float | None]]) -> tuple[float, ...]:
+    """Return the mean of each row, or nothing if a value is not known."""
+    rows = list(rows)
+    known = [[value for value in row if value is not None] for row in rows]
+    return tuple(map(_mean, known)) if [*map(len, known)] == [*map(len, rows)] else ()
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -112,6 +112,18 @@ class Stream:
         """Return Delta: the sum over rounds of sup |F(t)(x) - F(t-1)(x)| over the minimisers' ball, in scores."""
         return float(variations(pooled(self.Z), self.concepts).sum())
 
+    def path(self) -> float:
+        """Return C_T: the sum over rounds of |v(t) - v(t-1)|, the length of the minimisers' path."""
+        return float(np.linalg.norm(np.diff(self.concepts, axis=0), axis=1).sum())
+
+    def gradient_variability(self) -> float:
+        """Return D_T: the sum over rounds of sup |grad F(t)(x) - grad F(t-1)(x)|^2, in scores.
+
+        Between two concepts gradients differ by the same vector g everywhere, and losses over the minimisers' ball by
+        RADIUS |g|.
+        """
+        return float(np.square(variations(pooled(self.Z), self.concepts) / RADIUS).sum())
+
 
 def pooled(Z: FloatArray) -> FloatArray:
     """Return the records of all clients, shape (records, d)."""

@@ -1,7 +1,7 @@
 """Regrets, slopes and bounds as Markdown."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from streamfl_benchmarks.regret_players import MethodName
@@ -68,12 +68,14 @@ def _section(name: StreamName, curves: Sequence[Curve]) -> str:
     first = curves[0]
     described = (
         f"Δ is measured over the ball of radius {RADIUS:g}; regret in scores (nats over 2 ln 2), mean over seeds."
+        " C_T is the length of the minimisers' path, D_T the sum of squared changes of the gradient."
     )
     regrets = [
         ["method", "slope", *(f"T = {T:,}" for T in first.horizons)],
         *([c.method, slope_text(c.slope), *map(_number, c.regrets)] for c in curves),
         ["L", "", *(f"{L:,}" for L in first.changes)],
         ["Δ", "", *map(_number, first.variations)],
+        *([name, "", *map(_number, values)] for name, values in _of_others(first) if values),
         *([f"{c.method}: alarms", "", *map(_number, c.alarms)] for c in curves if any(c.alarms)),
     ]
     bounds = [
@@ -91,6 +93,11 @@ def _section(name: StreamName, curves: Sequence[Curve]) -> str:
         "",
     ]
     return "\n".join([*lines, *_rows(bounds), ""])
+
+
+def _of_others(curve: Curve) -> Iterable[tuple[str, Sequence[float]]]:
+    """Return what the bounds of other methods are in: docs/method.md, "Bounds"."""
+    return ("C_T", curve.paths), ("D_T", curve.gradients)
 
 
 def _rows(rows: Sequence[Sequence[str]]) -> list[str]:

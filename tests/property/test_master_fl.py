@@ -1,15 +1,20 @@
 """Profile `paper` against Algorithms 2 and 3 written out from the text, on random losses."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamfl.arrays import FloatArray
 from streamfl.learning.drift.evidence import ModelEvidence, RoundEvidence
+from streamfl.learning.profiles.paper.master_tests import PaperTests
 from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
-from streamfl.learning.profiles.paper.schedule import PlacedInstance
+from streamfl.learning.profiles.paper.schedule import PlacedInstance, placed, rho_hat
+from streamfl_benchmarks.regret_driver import Driven
+from streamfl_benchmarks.regret_streams import RADIUS, StreamName, stream
 
 HORIZON, DELTA, RECORDS = 64, 0.05, 500
 
@@ -111,3 +116,59 @@ def test_the_losses_of_these_tests_raise_the_alarms_of_both_printed_tests() -> N
 
     assert "test1" in set().union(*(causes(None, 5e-4, seed) for seed in range(20)))
     assert "test2" in set().union(*(causes(0.4, 2e-4, seed) for seed in range(20)))
+
+
+@st.composite
+def near_stationary(draw: st.DrawFn) -> tuple[PaperTests, Sequence[PlacedInstance], FloatArray, FloatArray]:
+    """Return tests, a block's schedule, and F and Ft as Requirement 1 allows them, with drift of at most rho(2^m).
+
+    rho and rho_hat are scaled alike, so that thresholds are below 1 and losses can reach them.
+    """
+    order, scale = draw(st.integers(0, 8)), draw(st.sampled_from([2e-4, 1e-3, 3e-3]))
+    rng, rounds = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), 2**order
+    tests = PaperTests(HORIZON, DELTA, scale)
+    drift = scale / math.sqrt(rounds)
+    steps = rng.choice([-1.0, 0.0, 1.0], size=rounds) * rng.random(rounds)
+    best = 0.5 + (drift * steps / max(1.0, float(np.abs(steps).sum()))).cumsum()
+    optimistic = np.maximum.accumulate(best) + drift  # the most that (1) allows
+    allowed = rho_hat(1, horizon=HORIZON, delta=DELTA, scale=scale)  # n rho_hat(n) = sqrt(n) rho_hat(1)
+    gaps = np.diff(np.sqrt(np.arange(rounds + 1))) * allowed + drift  # the most that (2) allows, round by round
+    # From the least that a loss can be up to the most that (2) allows.
+    part = draw(st.sampled_from([np.zeros(rounds), np.ones(rounds), rng.random(rounds)]))
+    served = best + part * (optimistic + gaps - best)
+    return tests, placed(order, 1, rng), served, optimistic
+
+
+@given(near_stationary())
+def test_no_test_fires_on_a_near_stationary_block_if_the_base_algorithm_meets_requirement_1(
+    case: tuple[PaperTests, Sequence[PlacedInstance], FloatArray, FloatArray],
+) -> None:
+    tests, schedule, served, optimistic = case
+    for t in range(1, len(served) + 1):
+        so_far = {"block_start": 1, "served": served[:t].tolist(), "optimistic": optimistic[:t].tolist()}
+        assert tests.test2(**so_far) is None
+        assert [tests.test1(p, **so_far) for p in schedule if p.end == t] == [None for p in schedule if p.end == t]
+
+
+def restarts(name: StreamName, seed: int) -> tuple[int, int]:
+    """Return how often the profile restarts on a stream of exact losses, and the stream's L.
+
+    The printed thresholds are never reached at T = 512; these are 0.003 times as high.
+    """
+    played = stream(name, 512, seed)
+    options = PaperSettings(
+        horizon=512, rho_scale=3e-3, max_order=20, optimistic="regret", distance=RADIUS, step=10.0, seed=seed
+    )
+    driven = Driven(Paper(options), played.Z, radius=2.0 * RADIUS)
+    for loss, _ in played.losses():
+        driven.play()
+        driven.learn(loss)
+    return driven.alarms, len(played.starts)
+
+
+def test_a_stream_that_never_changes_has_no_restart_and_others_at_most_one_for_each_change() -> None:
+    assert [restarts("still", seed) for seed in (0, 1)] == [(0, 1), (0, 1)]
+    found = [restarts("abrupt", seed) for seed in (0, 1)]
+    assert all(0 < alarms < L for alarms, L in found)
+    alarms, L = restarts("moving", 0)
+    assert alarms < L

@@ -19,6 +19,8 @@ from suites.examples import examples
 from streamfl.learning.algorithms import Algorithm, FedAvg, FedOMD, LocalProblem, combine, local_model
 from streamfl.learning.algorithms.mirror_maps import Euclidean, Hypentropic, MirrorMap, PNorm
 from streamfl.learning.model import gradient, objective
+from streamfl.learning.profiles.paper.optimistic import regret_estimate
+from streamfl.learning.profiles.paper.schedule import rho_hat
 from streamfl.models import Linear
 
 HUBER = Linear(loss="huber", delta=1.0)
@@ -144,6 +146,30 @@ def test_regret_against_any_fixed_model_is_within_the_bound_on_any_stream(
     played = models(algorithm, stream, first)
     regret = sum(stream.loss(t, played[t]) - stream.loss(t, u) for t in range(rounds))
     assert regret <= math.sqrt(rounds) * (divergence(mirror, u, first) + 0.5) + 1e-9
+
+
+@given(stream=streams(), far=st.floats(-1.0, 1.0))
+@settings(max_examples=examples(40))
+def test_fedavg_and_its_optimistic_loss_meet_requirement_1(stream: Stream, far: float) -> None:
+    # Where losses have drifted by Delta in all: (1) Ft(t) is at most the largest least loss so far + Delta, in every
+    # round; (2) the mean of F - Ft is at most rho_hat(T) + Delta. Ft is the mean loss played less the bound of
+    # Theorem 1, as profile `paper` estimates it with `optimistic = "regret"`.
+    T, first = stream.rounds, np.full((stream.Z.shape[1], 1), far)
+    leasts = [least(stream.Z, y) for y in stream.targets]
+    assume(max(float(np.abs(x).sum()) for x in leasts) <= RADIUS)
+    distance = max(float(np.linalg.norm(x - first)) for x in leasts)
+    losses = [stream.loss(t, x) for t, x in enumerate(models(FedAvg(radius=RADIUS), stream, first))]
+    optimistic = [
+        regret_estimate(
+            float(np.mean(losses[:t])), t, 1.0 / math.sqrt(T), distance=distance, lipschitz=1.0, bound=1.0
+        )
+        for t in range(1, T + 1)
+    ]
+    drift = np.abs(np.diff(stream.targets, axis=0)).mean(axis=1).cumsum()
+    best = np.maximum.accumulate([stream.loss(t, x) for t, x in enumerate(leasts)])
+    assert np.all(optimistic <= best + np.concatenate([[0.0], drift]) + 1e-9)
+    gap = float(np.mean(np.array(losses) - optimistic))
+    assert gap <= rho_hat(T, horizon=T, delta=0.05) + stream.drift() + 1e-9
 
 
 def test_the_regret_on_a_stream_computed_by_hand_is_within_the_bound() -> None:

@@ -10,6 +10,8 @@ from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.pages import drift_cells, federation_cells, regret_cells
 from streamfl_benchmarks.pages.rows import Rows, seed_counts
+from streamfl_benchmarks.paper import table
+from streamfl_benchmarks.run import Run
 
 # A macro that makes a row may leave an empty line after it, which would end the table.
 BETWEEN_ROWS = re.compile(r"\|[ \t]*\n\s*\n\s*\|")
@@ -24,6 +26,7 @@ CELLS = {
     "quiet_at_least": drift_cells.quiet_at_least,
     "temporal_kappa": drift_cells.temporal_kappa,
     "slope": regret_cells.slope,
+    "paper_table": lambda rows: table(map(Run.model_validate, rows.runs)),
     "federations": federation_cells.federations,
     "counts": federation_cells.counts,
 }

@@ -87,11 +87,18 @@ class LocalWork:
         a_pass = (sizes > 0).astype(np.int64) if self.batch is None else -(-sizes // self.batch)
         return self.steps * a_pass
 
+    def orders(self, t: int, i: int, client: ClientRecords) -> list[IntArray]:
+        """Return the order in which each pass of round t takes the records of the i-th client."""
+        return [generator(self.seed, "local", t, i, e).permutation(len(client.y)) for e in range(self.steps)]
+
     def _batches(self, t: int, i: int, client: ClientRecords) -> list[ClientRecords]:
         if self.batch is None:
             return [client] * self.steps
-        orders = [generator(self.seed, "local", t, i, e).permutation(len(client.y)) for e in range(self.steps)]
-        chunks = [order[at : at + self.batch] for order in orders for at in range(0, len(order), self.batch)]
+        chunks = [
+            order[at : at + self.batch]
+            for order in self.orders(t, i, client)
+            for at in range(0, len(order), self.batch)
+        ]
         return [ClientRecords(client.Z[chunk], client.y[chunk]) for chunk in chunks]
 
 

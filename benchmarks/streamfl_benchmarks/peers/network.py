@@ -1,40 +1,104 @@
 """FedAvg of a small network: one hidden layer, stepped in small batches at each client, averaged by records."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
+import numba
 import numpy as np
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.sampling import generator
-from streamfl_benchmarks.peers.base import SOFTMAX, ClientRecords, records, shares
+from streamfl_benchmarks.peers.base import ClientRecords, records, shares
 from streamfl_benchmarks.peers.local_work import LocalWork
 
+F = TypeVar("F", bound=Callable[..., object])
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layers:
-    """The weights of the hidden layer, shape (d, hidden), and those of the outputs, shape (hidden + 1, K).
+
+def njit(function: F) -> F:
+    """Return a function that is compiled when it is first called."""
+    return cast(F, numba.njit(function))
+
+
+@njit
+def _product(h: FloatArray, z: FloatArray, W: FloatArray) -> None:
+    """Put z W into the first elements of h, for W of shape (d, hidden)."""
+    for u in range(W.shape[1]):
+        h[u] = 0.0
+    for j in range(len(z)):
+        for u in range(W.shape[1]):
+            h[u] += z[j] * W[j, u]
+
+
+@njit
+def _errors(p: FloatArray, y: int) -> None:
+    """Turn outputs into probabilities, less 1 at the label."""
+    top, total = np.max(p), 0.0
+    for k in range(len(p)):
+        p[k] = math.exp(p[k] - top)
+        total += p[k]
+    for k in range(len(p)):
+        p[k] /= total
+    p[y] -= 1.0
+
+
+@njit
+def _move(W: FloatArray, left: FloatArray, right: FloatArray, kept: float, by: float) -> None:
+    """W <- kept W - by left^T right, for W of shape (a, b), left of (n, a) and right of (n, b)."""
+    for a in range(W.shape[0]):
+        for b in range(W.shape[1]):
+            W[a, b] *= kept
+        for i in range(len(left)):
+            factor = by * left[i, a]
+            for b in range(W.shape[1]):
+                W[a, b] -= factor * right[i, b]
+
+
+@njit
+def descend(
+    hidden: FloatArray,
+    out: FloatArray,
+    Z: FloatArray,
+    y: FloatArray,
+    order: IntArray,
+    batch: int,
+    eta: float,
+    l2: float,
+) -> None:
+    """Step the layers of a client, in place, on the mean loss of each batch of a pass plus l2/2 |weights|^2.
 
     Parameters
     ----------
     hidden, out
-        The last row of `out` are intercepts; those of `hidden` belong to the constant among the features.
+        Shapes (d, hidden) and (K, hidden + 1); the last column of `out` are intercepts.
+    Z, y
+        The client's records.
+    order
+        Their indices, in the order of the pass.
+    batch
+        Records in a step; the last one of a pass may have fewer.
+    eta, l2
+        Step size, and the weight of the penalty.
     """
-
-    hidden: FloatArray
-    out: FloatArray
-
-    def activations(self, Z: FloatArray) -> FloatArray:
-        """Return max(0, Z hidden) and a last column of ones, shape (n, hidden + 1)."""
-        return np.column_stack([np.maximum(0.0, Z @ self.hidden), np.ones(len(Z))])
-
-    def stepped(self, batch: ClientRecords, eta: float, l2: float) -> "Layers":
-        """Return the layers after one step on the mean loss of some records, plus l2/2 |weights|^2."""
-        active = self.activations(batch.Z)
-        errors = SOFTMAX.derivative(active @ self.out, batch.y) / len(batch.y)
-        behind = (errors @ self.out[:-1].T) * (active[:, :-1] > 0.0)
-        kept = 1.0 - eta * l2
-        return Layers(kept * self.hidden - eta * batch.Z.T @ behind, kept * self.out - eta * active.T @ errors)
+    units, kept = hidden.shape[1], 1.0 - eta * l2
+    h, behind = np.ones((batch, units + 1)), np.empty((batch, units))
+    z, p = np.empty((batch, len(hidden))), np.empty((batch, len(out)))
+    for at in range(0, len(order), batch):
+        n = min(batch, len(order) - at)
+        for i in range(n):
+            z[i] = Z[order[at + i]]
+            _product(h[i], z[i], hidden)
+            for u in range(units):
+                h[i, u] = max(h[i, u], 0.0)
+            for k in range(len(out)):
+                p[i, k] = np.dot(out[k], h[i])
+            _errors(p[i], int(y[order[at + i]]))
+            _product(behind[i], p[i], out[:, :-1])
+            for u in range(units):
+                behind[i, u] *= h[i, u] > 0.0
+        _move(hidden, z[:n], behind[:n], kept, eta / n)
+        _move(out, p[:n], h[:n], kept, eta / n)
 
 
 @dataclass
@@ -65,8 +129,8 @@ class Network:
     >>> own = ClientRecords(np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
     >>> for t in range(9):
     ...     _ = peer.learn(t, [own], 0.5)
-    >>> SOFTMAX.predict(peer.outputs(own.Z))
-    array([0., 0., 0., 0.])
+    >>> peer.outputs(own.Z).argmax(axis=1)
+    array([0, 0, 0, 0])
     """
 
     d: int
@@ -76,29 +140,31 @@ class Network:
     work: LocalWork = field(default_factory=lambda: LocalWork(batch=20))
     seed: int = 0
     l2: float = 2e-4
-    layers: Layers = field(init=False)
+    hidden: FloatArray = field(init=False)
+    out: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
         """Draw the first hidden weights."""
-        hidden = generator(self.seed, "network").normal(size=(self.d, self.units)) * np.sqrt(2.0 / self.d)
-        self.layers = Layers(hidden, np.zeros((self.units + 1, self.labels)))
+        self.hidden = generator(self.seed, "network").normal(size=(self.d, self.units)) * np.sqrt(2.0 / self.d)
+        self.out = np.zeros((self.labels, self.units + 1))
 
     def outputs(self, Z: FloatArray) -> FloatArray:
         """Return the outputs of the averaged network."""
-        outputs: FloatArray = self.layers.activations(Z) @ self.layers.out
+        active = np.maximum(0.0, Z @ self.hidden)
+        outputs: FloatArray = active @ self.out[:, :-1].T + self.out[:, -1]
         return outputs
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
         """Learn round t."""
         if not records(clients):
             return None
-        own = [self.layers] * len(clients)
-        for step in self.work.plan(t, clients):
-            for client, batch in zip(step.clients.tolist(), step.batches, strict=True):
-                own[client] = own[client].stepped(batch, self.eta, self.l2)
-        p = shares(clients)
-        self.layers = Layers(
-            np.tensordot(p, np.stack([layers.hidden for layers in own]), axes=1),
-            np.tensordot(p, np.stack([layers.out for layers in own]), axes=1),
-        )
+        hidden, out = np.zeros_like(self.hidden), np.zeros_like(self.out)
+        for i, (client, p) in enumerate(zip(clients, shares(clients), strict=True)):
+            own = self.hidden.copy(), self.out.copy()
+            batch = self.work.batch or max(1, len(client.y))
+            for order in self.work.orders(t, i, client):
+                descend(*own, client.Z, client.y, order, batch, self.eta, self.l2)
+            hidden += p * own[0]
+            out += p * own[1]
+        self.hidden, self.out = hidden, out
         return None

@@ -109,6 +109,30 @@ def by_hand() -> Stream:
     return Stream("abrupt", np.ones((1, 1, 1)), np.array([[math.log(3)], [-math.log(3)]]), np.array([0, 0, 1, 1]))
 
 
+def test_the_path_and_the_change_of_gradients_by_hand() -> None:
+    # v goes from ln 3 to -ln 3, and with it the chance of label 1 from 3/4 to 1/4: the gradient moves by 1/2 nat.
+    assert by_hand().path() == pytest.approx(2.0 * math.log(3.0))
+    assert by_hand().gradient_variability() == pytest.approx((0.5 / (2.0 * math.log(2.0))) ** 2)
+    assert (stream("still", 64, seed=0).path(), stream("still", 64, seed=0).gradient_variability()) == (0.0, 0.0)
+
+
+def test_the_change_of_gradients_is_that_of_any_model() -> None:
+    played = stream("abrupt", 64, seed=3)
+    x = np.linspace(-1.0, 1.0, 7)
+    slopes = [loss.slopes(x[:, None]).mean(axis=0)[:, 0] for loss, _ in played.losses()]
+    changes = [float(np.sum((two - one) ** 2)) for one, two in pairwise(slopes)]
+    assert played.gradient_variability() == pytest.approx(sum(changes) / BOUND**2)
+    bests = [best for _, best in played.losses()]
+    assert played.path() == pytest.approx(sum(float(np.linalg.norm(b - a)) for a, b in pairwise(bests)))
+
+
+def test_the_table_has_path_and_gradients_where_all_results_have_them() -> None:
+    known = [replace(found, path=3.25, gradients=0.5) for found in measured([0.5])]
+    assert "| C_T |  | 3.25 | 3.25 | 3.25 |" in tables(curves(known))
+    assert "| D_T |  | 0.500 | 0.500 | 0.500 |" in tables(curves(known))
+    assert "| C_T |" not in tables(curves([*known, *measured([0.5, 0.5])[3:]]))
+
+
 def test_two_segments_by_hand() -> None:
     # P(1) = 3/4, then 1/4; the best loss is ln 4 - 0.75 ln 3 = 0.562335 in every round. Step 2 from 0 plays
     # 0, 0.5, 0.755081, -0.105496 and loses 0.693147, 0.599077, 0.951555, 0.668164.

@@ -92,7 +92,11 @@ def test_a_pass_takes_every_record_once(sizes: Sizes, passes: int, batch: int) -
 
 
 STREAM = Stream(D, K, rounds=9, at=(2, 5), rounds_of=lambda t: round_of([5, 3], t))
-METHODS = [name for name in PEERS if name != "limit"]
+METHODS = [
+    pytest.param(name, marks=[pytest.mark.compiles] if name.startswith("network") else [])
+    for name in PEERS
+    if name != "limit"
+]
 
 
 @pytest.mark.parametrize("method", METHODS)
