@@ -72,6 +72,7 @@ CODE: dict[str, tuple[str, ...]] = {
         "connectors/streamfl_connectors/kafka",
         "benchmarks/live/plant.py",
     ),
+    "readers": ("connectors/streamfl_connectors", "streamfl/runtime/log", "benchmarks/readers.py"),
     "regret": (
         *_LEARNING,
         *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),

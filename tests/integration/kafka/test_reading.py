@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import KafkaAdminClient
+from kafka_federation import CONNECTORS
 from structlog.testing import capture_logs
 
 from streamfl.errors import UsageError
+from streamfl.live.settings.installed import connector_named
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, Packed, record_format
 from streamfl.runtime.ports import Placement
-from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 FORM = record_format("json", FieldMap(client="site", time="at"))
@@ -30,9 +30,10 @@ def name():
     return f"reading-{uuid.uuid4().hex[:8]}"
 
 
-@pytest.fixture
-def connector(broker, name):
-    connector = KafkaConnector(name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap}))
+@pytest.fixture(params=CONNECTORS)
+def connector(request, broker, name):
+    kind = connector_named(request.param)
+    connector = kind(name, kind.Settings.model_validate({"bootstrap_servers": broker.bootstrap}))
     connector.prepare()
     return connector
 
@@ -202,6 +203,7 @@ def test_records_in_every_codec_are_read_to_their_end_mark(broker, connector, na
         host.close()
 
 
+@pytest.mark.parametrize("connector", ["kafka"], indirect=True)  # librdkafka has every codec
 def test_a_missing_library_stops_the_clients_of_its_partition_before_its_records(
     broker, connector, name, monkeypatch
 ):
