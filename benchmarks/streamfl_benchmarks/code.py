@@ -65,6 +65,14 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/natural/sources.py",
         "benchmarks/natural_on_kafka.py",
     ),
+    "plant": (
+        *_FEDERATION,
+        "streamfl/live",
+        "streamfl/wire",
+        "connectors/streamfl_connectors/kafka",
+        "benchmarks/live/plant.py",
+    ),
+    "readers": ("connectors/streamfl_connectors", "streamfl/runtime/log", "benchmarks/readers.py"),
     "regret": (
         *_LEARNING,
         *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),

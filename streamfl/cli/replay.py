@@ -24,7 +24,7 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.records.labels import amounts, identifier
+from streamfl.records.labels import doubt
 from streamfl.records.table import Table
 from streamfl.run.compare import Alternatives, RecordErrors
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal
@@ -135,9 +135,8 @@ def run_replay(
     """
     outputs.check(source)
     outputs.check_models(settings.learning, "classification" if table.labels else "regression")
-    remark = identifier(table.label or "label", table.y) if table.labels else ""
-    if remark:
-        print_line(console, f"{remark}; name another with --label")
+    if table.labels and (remark := doubt(table.label or "label", table.labels, table.y)):
+        print_line(console, remark, "yellow")
     logs, asked = deal(table, clients, split, settings.seed), settings
     _check_size(table, logs, round_size, settings.min_records)
     fewest = FEWEST if injection is None else 1  # with --inject all rounds exist that it names
@@ -290,8 +289,7 @@ def _title(replay: Replay) -> str:
     """Return source, number of clients and task; a task that was guessed wrong is seen at once."""
     labels = replay.table.labels
     task = f"classification, {counted(len(labels), 'label')}" if labels else "regression"
-    hint = "; if the labels are amounts, add --task regression" if amounts(labels) else ""
-    return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}{hint}"
+    return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}"
 
 
 def _watched(

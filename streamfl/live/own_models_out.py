@@ -45,12 +45,14 @@ class OwnModelsOut:
             return
         self._due = now + EVERY
         try:
-            self.write(clients)
+            self.write(one for one in clients if one.entry != self._entries.get(one.name))
         except UsageError as error:
             LOG.error("own model file not written", reason=str(error))  # noqa: TRY400 - the reason says all
 
     def write(self, clients: Iterable[Client]) -> None:
         """Write the files, but for clients that have not been in a second round.
+
+        What a client alone knows also changes within a round, so the last files are those of the end.
 
         Raises
         ------
@@ -59,8 +61,6 @@ class OwnModelsOut:
         """
         task = self.settings.federation.task
         for client in clients:
-            if client.entry == self._entries.get(client.name):
-                continue
             model = ServedModel.at_client(client, self.settings.learning, task, **of_columns(self.settings))
             if model is not None:
                 model.save(own_file(self.folder, client.name))

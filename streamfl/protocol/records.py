@@ -136,6 +136,18 @@ class Batch:
         rejected = tuple(sorted([*self.rejected, *wrong], key=lambda bad: bad.position))
         return replace(self.only(np.flatnonzero(good)), rejected=rejected)
 
+    def valued(self, besides: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the features besides some that have a value in some record.
+
+        >>> X = np.array([[1.0, np.nan, 2.0], [np.nan, np.nan, 3.0]])
+        >>> Batch(Span("p", 0, 2), np.arange(2), ("x", "y", "z"), X, np.zeros(2)).valued(besides=("z",))
+        ('x',)
+        """
+        known = {*besides}
+        others = [j for j, name in enumerate(self.features) if name not in known]
+        empty = np.all(np.isnan(self.X[:, others]), axis=0)
+        return tuple(self.features[j] for j, is_empty in zip(others, empty, strict=True) if not is_empty)
+
     def within(self, features: tuple[str, ...] | None, labels: tuple[str, ...] | None) -> "Batch":
         """Return the batch without other features, and with the records of other labels moved to the bad ones.
 

@@ -136,9 +136,12 @@ class Registry:
         )
 
     def unknown_features(self, batches: Sequence[Batch]) -> tuple[str, ...]:
-        """Return the features of some batches that are not registered, in alphabetical order."""
-        others = {batch.features for batch in batches if batch.features != self.features}
-        return tuple(sorted({name for features in others for name in features} - set(self.features)))
+        """Return the features with a value in some batches that are not registered, in alphabetical order.
+
+        A column without a value is no feature yet: a source that is polled in other pieces may not have it.
+        """
+        others = [batch for batch in batches if batch.features != self.features]
+        return tuple(sorted({name for batch in others for name in batch.valued(self.features)}))
 
     def in_unit(self, target: TargetUnit) -> "Registry":
         """Return a registry with another unit of targets."""

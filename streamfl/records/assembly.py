@@ -130,9 +130,9 @@ class Assembly:
             If the block has a bad record and the request is to stop, or there are too many columns.
         """
         self._look_at_notation(block)
-        X, features, odd = self._features(block)
+        X, features, unusable = self._features(block)
         codes, wrong = self._labels.add(block.label)
-        reasons = {i: f'column "{self.label}": {reason}' for i, reason in wrong.items()} | odd
+        reasons = {i: f'column "{self.label}": {reason}' for i, reason in wrong.items()} | unusable
         self._reject([*block.rejected, *self._rejections(block.places, block.lines, reasons)])
         good = np.delete(np.arange(len(codes)), list(reasons))
         X = X[good] if reasons else X
@@ -279,10 +279,10 @@ class Assembly:
         at, bad = 0, dict[int, str]()
         for column in columns:
             until = at + len(column.features)
-            odd = column.encode(block.features[column.name], X[:, at:until])
+            unusable = column.encode(block.features[column.name], X[:, at:until])
             if self.request.on_bad_record == "stop" and not isinstance(column, TextColumn):
-                bad |= {i: f'column "{column.name}": {why}' for i, why in odd.items()}
-            self._unusable.add(column, block.features[column.name], odd, block.lines)
+                bad |= {i: f'column "{column.name}": {why}' for i, why in unusable.items()}
+            self._unusable.add(column, block.features[column.name], unusable, block.lines)
             if isinstance(column, TextColumn):
                 self._unusable.add_missing(column, block.features[column.name], X[:, at:until])
             at = until

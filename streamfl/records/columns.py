@@ -45,8 +45,8 @@ class NumberColumn:
 
     def encode(self, cells: Cells, out: FloatArray) -> dict[int, str]:
         """Write the feature to `out`, shape (n, 1); return by index the cells that are not numbers, and why."""
-        out[:, 0], odd = numbers(cells, self.reading)
-        return odd
+        out[:, 0], unusable = numbers(cells, self.reading)
+        return unusable
 
     def followed(self, cells: Cells) -> "NumberColumn":
         """Return the column itself."""

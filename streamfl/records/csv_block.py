@@ -44,7 +44,8 @@ class LazyTexts(Sequence[str]):
     def __getitem__(self, which: int | slice) -> str | list[str]:
         """Return a cell, or a list of cells."""
         if isinstance(which, slice):
-            return self._texts[which].fill_null("").to_list()
+            texts: list[str] = self._texts[which].to_list()  # fill_null would plan a query for each column
+            return [text or "" for text in texts] if self._texts.null_count() else texts
         return self._texts[which] or ""
 
     def numbers(self) -> tuple[FloatArray, dict[int, str]]:
@@ -55,8 +56,8 @@ class LazyTexts(Sequence[str]):
         """
         if self._numbers is None:
             self._numbers = self._cast()
-        values, odd = self._numbers
-        return values.copy() if odd else values, odd
+        values, others = self._numbers
+        return values.copy() if others else values, others
 
     def _cast(self) -> tuple[FloatArray, dict[int, str]]:
         import polars as pl  # noqa: PLC0415  slow to load; loaded by now
@@ -64,9 +65,9 @@ class LazyTexts(Sequence[str]):
         values = self._texts.cast(pl.Float64, strict=False)
         if values.null_count() == self._texts.null_count():
             return values.to_numpy(writable=True), {}
-        odd = (values.is_null() & self._texts.is_not_null()).arg_true()
-        texts = self._texts.gather(odd).to_list() if len(odd) else []
-        return values.to_numpy(writable=True), dict(zip(odd.to_list(), texts, strict=True))
+        others = (values.is_null() & self._texts.is_not_null()).arg_true()
+        texts = self._texts.gather(others).to_list() if len(others) else []
+        return values.to_numpy(writable=True), dict(zip(others.to_list(), texts, strict=True))
 
     def are_numbers(self) -> bool:
         """Return whether no cell is anything but a number or empty."""
@@ -91,9 +92,9 @@ class LazyTexts(Sequence[str]):
         import polars as pl  # noqa: PLC0415  slow to load; loaded by now
 
         found = self._texts.str.to_datetime(form, time_unit="us", strict=False)
-        odd = (found.is_null() & self._texts.is_not_null()).arg_true()
+        others = (found.is_null() & self._texts.is_not_null()).arg_true()
         seconds = found.dt.epoch("us").cast(pl.Float64) / 1e6
-        return seconds.fill_null(np.nan).to_numpy(writable=True), odd.to_list()
+        return seconds.fill_null(np.nan).to_numpy(writable=True), others.to_list()
 
 
 def columns(

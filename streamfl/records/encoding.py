@@ -30,8 +30,8 @@ class Encoding:
     >>> encoding = Encoding(("x", "colour=blue", "colour=red"), {"colour": ("blue", "red")})
     >>> encoding.columns
     ('x', 'colour')
-    >>> features, X, odd = encoding.encoded({"colour": ["red", "pink"], "x": ["1", "much"]})
-    >>> features, X[0], odd
+    >>> features, X, unusable = encoding.encoded({"colour": ["red", "pink"], "x": ["1", "much"]})
+    >>> features, X[0], unusable
     (('colour=blue', 'colour=red', 'x'), array([0., 1., 1.]), {'x': {1: '"much" is not a number'}})
     """
 
@@ -135,19 +135,19 @@ class Encoding:
             if name in known
         ]
         features = tuple(feature for column in columns for feature in column.features)
-        X, odd, at = np.empty((n, len(features))), dict[str, dict[int, str]](), 0
+        X, unusable, at = np.empty((n, len(features))), dict[str, dict[int, str]](), 0
         for column in columns:
             until = at + len(column.features)
             found = column.encode(given[column.name], X[:, at:until])
             if found and isinstance(column, NumberColumn):
-                odd[column.name] = found
+                unusable[column.name] = found
             at = until
         X, _ = without_infinity(X)
         if self.time_features is None or not {*self.times} <= {*given}:
-            return features, X, odd
+            return features, X, unusable
         made, wrong = self.time_features.of_cells(given, notation)
         features, whole = with_made(features, X, self.time_features.names, made)
-        return features, whole, odd | ({self.times[0]: wrong} if wrong else {})
+        return features, whole, unusable | ({self.times[0]: wrong} if wrong else {})
 
 
 def columns_of(records: Any, features: Sequence[str] | None) -> tuple[dict[str, Cells], int]:

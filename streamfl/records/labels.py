@@ -1,7 +1,7 @@
 """The label column: collected as texts, then resolved to classes or targets."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -152,16 +152,34 @@ def _are_targets(labels: LabelTexts, values: FloatArray) -> bool:
 
 
 def _refuse_notation(request: Request, names: Sequence[str]) -> None:
-    odd = [name for name in names if in_other_notation(name)]
-    if len(odd) > NEARLY_ALL * len(names):
-        what = f"the labels look like numbers in another notation, such as {quoted(min(odd))}"
+    others = [name for name in names if in_other_notation(name)]
+    if len(others) > NEARLY_ALL * len(names):
+        what = f"the labels look like numbers in another notation, such as {quoted(min(others))}"
         raise request.refusal(what, "write them as 1234.5, or name another column with --label")
 
 
-def amounts(labels: Sequence[str]) -> bool:
+def doubt(column: str, labels: Sequence[str], codes: FloatArray | IntArray) -> str:
+    """Return a remark with its remedy if the labels of records look like amounts or identifiers, else "".
+
+    >>> print(doubt("y", [str(i) for i in range(60)], np.arange(600) % 60))
+    label column 'y' has 60 different numbers, and each counts as a class: if they are amounts, add --task regression
+    >>> doubt("id", [str(i) for i in range(900)], np.arange(900))[-88:]
+    'in 900 records; name another with --label, or if they are amounts, add --task regression'
+    >>> doubt("y", [str(i) for i in range(10)], np.arange(600) % 10)
+    ''
+    """
+    remedy = "if they are amounts, add --task regression"
+    if remark := identifier(column, codes):
+        return f"{remark}; name another with --label{f', or {remedy}' if are_amounts(labels) else ''}"
+    if not are_amounts(labels):
+        return ""
+    return f"label column {column!r} has {len(labels)} different numbers, and each counts as a class: {remedy}"
+
+
+def are_amounts(labels: Collection[str]) -> bool:
     """Return whether the labels of a classification are so many numbers that they are probably amounts.
 
-    >>> amounts([str(i) for i in range(60)] + ["off"]), amounts([str(i) for i in range(10)])
+    >>> are_amounts([str(i) for i in range(60)] + ["off"]), are_amounts([str(i) for i in range(10)])
     (True, False)
     """
     numbers = sum(not np.isnan(_value(label, USUAL)) for label in labels)

@@ -57,8 +57,8 @@ def _why_no_label(cells: Cells) -> str:
     """
     if len(cells) < FEWEST:
         return ""
-    values, odd = numbers(cells)
-    if not odd and (np.diff(values) == 1.0).all():
+    values, unusable = numbers(cells)
+    if not unusable and (np.diff(values) == 1.0).all():
         return "numbers the records"
     found = set(words(cells, USUAL)) - {""}
     if len(found) == len(cells) > MAX_VALUES and not any(map(is_number, found)):

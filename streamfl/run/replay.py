@@ -442,7 +442,7 @@ class Replay:
             own_parts,
             categories=dict(self.table.categories),
             label=self.table.label,
-            left_out=(*self.table.left_out, *self.table.excluded),
+            left_out=(*self.table.left_out, *self.table.excluded, *self._without_a_value()),
             client_column=self.client_column,
             missing_values=self.table.missing_values,
             codes=dict(self.table.codes),
@@ -450,6 +450,11 @@ class Replay:
             time_features=self.table.time_features,
             past=self.table.past,
         )
+
+    def _without_a_value(self) -> list[str]:
+        """Return the columns of the file that never became features, as no learnt record has a value there."""
+        known = {*self._machine.serving()[0].features}
+        return [name for name in self.table.features if name not in known]
 
     def _figures(self, measure: Literal["accuracy", "mae", "rmse"]) -> Figures:
         """Return a metric of all predictors, that of the model file among them."""

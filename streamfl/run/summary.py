@@ -60,7 +60,7 @@ class RoundSummary(RoundLine):
     expired, unmatched, repeated, unusable
         If labels come later: records without a label, and labels that are no use; see `Watermark`.
     refused
-        Messages that were refused for this entry.
+        Messages that were refused for this entry, or came too late for it.
     unlearnt
         Records that an external model could not learn.
     served
@@ -86,7 +86,7 @@ class RoundSummary(RoundLine):
     >>> summary.loss, summary.accuracy, summary.mae, summary.no_change, summary.shares
     (0.25, 0.75, None, 0.4, {'fern': 0.25})
     >>> summary.remarks()
-    {'rejected': '3 rejected', 'refused': '1 messages refused'}
+    {'rejected': '3 rejected', 'refused': '1 messages refused or too late'}
     >>> summary.line
     RoundLine(round=7, epoch=1, block=1, records=40, loss=0.25, accuracy=0.75, mae=None, no_change=0.4, time=None)
     """
@@ -100,7 +100,7 @@ class RoundSummary(RoundLine):
     unmatched: int = remark("unmatched")
     repeated: int = remark("repeated")
     unusable: int = remark("unusable")
-    refused: int = remark("messages refused")
+    refused: int = remark("messages refused or too late")
     unlearnt: int
     served: Served
     serves: str

@@ -16,12 +16,12 @@ from streamfl.bounds import is_name
 from streamfl.errors import PeerError
 from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvidence, RoundEvidence
 from streamfl.learning.model import gradient, score_bound
-from streamfl.learning.profiles.base import Answer, Ask, Profile, Restart, RoundPlan
+from streamfl.learning.profiles.base import Answer, Ask, Decision, Profile, Restart, RoundPlan
 from streamfl.learning.second_moments import SecondMoments
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.models import Softmax
 from streamfl.protocol.alarm import Alarm
-from streamfl.protocol.messages import LabelSums, LocalDrift
+from streamfl.protocol.messages import LabelSums
 from streamfl.protocol.registry import widened
 from streamfl.sampling import generator
 from streamfl.testing.violation import Violation, expect
@@ -173,7 +173,7 @@ class Play:
     answers: bool = True  # whether clients answer when candidates must be scored
     columns: int = len(LABELS)  # columns of the current models
     # By round, the profile's decisions, and the mean score of the serving model.
-    decided: list[tuple[Restart | LocalDrift, ...]] = field(default_factory=list)
+    decided: list[tuple[Decision, ...]] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     _kept: set[int] = field(default_factory=set)
     _held: dict[str, dict[int, Records]] = field(default_factory=dict)
@@ -210,7 +210,7 @@ class Play:
 
     def _decisions(
         self, alarm: Alarm | None, observed: RoundEvidence, records: Mapping[str, Records], scratch: FloatArray
-    ) -> tuple[Restart | LocalDrift, ...]:
+    ) -> tuple[Decision, ...]:
         """Advance after a round, or deliberate its alarm, and return the profile's decisions."""
         if alarm is None:
             return self.profile.advance(observed.round)

@@ -121,6 +121,7 @@ EXTRAS = (
     "fastavro",
     "google.protobuf",
     "dp_accounting",
+    "confluent_kafka",
 )
 WITHOUT_EXTRAS = """
 import sys

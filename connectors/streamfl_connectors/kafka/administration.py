@@ -96,7 +96,7 @@ def _wrong(
     largest = int(configs.get("max.message.bytes", needed))
     if largest < needed and part_bytes > plan.largest:
         found = f"topic {plan.name} takes messages of {largest} bytes, parts have {part_bytes}"
-        yield CheckResult(plan.name, "error", found, "raise its max.message.bytes, or lower part_bytes in [kafka]")
+        yield CheckResult(plan.name, "error", found, "raise its max.message.bytes, or lower part_bytes")
     elif largest < needed:
         found = f"topic {plan.name} takes messages of {largest} bytes, and is sent some of {plan.largest}"
         yield CheckResult(plan.name, "error", found, f"raise its max.message.bytes to {needed} or more")

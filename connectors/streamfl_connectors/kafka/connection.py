@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import structlog
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import errors as kafka_errors
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from streamfl.errors import PeerError, StreamflError, TakenOverError, UsageError
 from streamfl.wire.signing import OPEN, Signatures
@@ -16,6 +17,7 @@ from streamfl_connectors.kafka import causes, tls
 from streamfl_connectors.kafka.batches import read_leniently
 from streamfl_connectors.kafka.consumer import Consumer
 from streamfl_connectors.kafka.noise import leave_out_noise
+from streamfl_connectors.kafka.record_reader import RecordReader
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 T = TypeVar("T")
@@ -32,6 +34,20 @@ ENDED = re.compile("disconnected|[Hh]andshake")
 # that does not exist.
 UNUSABLE = (kafka_errors.KafkaConfigurationError, OSError, AssertionError, TypeError, ValueError)
 
+
+# The most bytes of a fetch of records, from one partition and in all. They bound what a client holds beyond its room.
+FETCHED_OF_ONE, FETCHED = 512 * 1024, 16 * 1024 * 1024
+
+# A poll returns everything that was fetched. kafka-python 3.0.12 loses the rest of a fetch if its partition is paused
+# between two polls: after `resume` it is neither returned nor fetched again.
+EVERYTHING = 1_000_000
+
+# How records are fetched.
+FETCHES = {
+    "max_poll_records": EVERYTHING,
+    "max_partition_fetch_bytes": FETCHED_OF_ONE,
+    "fetch_max_bytes": FETCHED,
+}
 
 TAKEN_OVER = "another coordinator of this federation has taken over; this process ends"
 
@@ -61,6 +77,30 @@ class Connection:
         }
         return self._made(Consumer, defaults | own)
 
+    def record_reader(self, group: str, member: str | None = None) -> RecordReader:
+        """Return what reads records in bulk.
+
+        Parameters
+        ----------
+        group
+            Whose offsets it may commit.
+        member
+            The name under which it joins the group, the same after a restart; None: partitions are assigned by hand.
+        """
+        reader: RecordReader = self.consumer(group_id=group, **FETCHES, **self._membership(member))
+        return reader
+
+    def _membership(self, member: str | None) -> Mapping[str, Any]:
+        if member is None:
+            return {}
+        timeout = self.settings.session_timeout_ms
+        return {
+            "group_instance_id": member,
+            "session_timeout_ms": timeout,
+            "heartbeat_interval_ms": timeout // 4,
+            "partition_assignment_strategy": (CooperativeStickyAssignor(),),
+        }
+
     def producer(self, **own: Any) -> KafkaProducer:
         """Return an idempotent producer, which tries for `patience` seconds where kafka-python gives up earlier."""
         known, patience = KafkaProducer.DEFAULT_CONFIG, int(1000 * self.settings.patience)
@@ -76,7 +116,7 @@ class Connection:
         """Provide an admin client for a block, and explain its errors."""
         admin = self.admin()
         try:
-            with explained(self.settings.bootstrap_servers):
+            with explained(self.settings):
                 yield admin
         finally:
             admin.close()
@@ -87,16 +127,16 @@ class Connection:
         # kafka-python's own metrics are not used here, and cost a tenth of a consumer's time.
         quiet = {"metrics_enabled": False} if "metrics_enabled" in known else {}
         fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | quiet | {k: v for k, v in own.items() if k in known}
-        servers = self.settings.bootstrap_servers
+        section = self.settings.section
         self.settings.require_log_in()
         shared |= self.settings.token_provider
-        tls.require_usable(shared)
-        with explained(servers):
+        tls.require_usable(shared, section)
+        with explained(self.settings):
             try:
                 with causes.raised():
-                    return kind(bootstrap_servers=servers, **(fitting | shared))
+                    return kind(bootstrap_servers=self.settings.bootstrap_servers, **(fitting | shared))
             except UNUSABLE as error:
-                raise UsageError(f"[kafka] a setting cannot be used: {error}; correct it") from error
+                raise UsageError(f"[{section}] a setting cannot be used: {error}; correct it") from error
 
     def patiently(self, what: str, attempt: Callable[[], T | None]) -> T:
         """Return the first result of `attempt` that is not None, repeating it for `patience` seconds.
@@ -122,15 +162,16 @@ class Connection:
 
 
 @contextmanager
-def explained(servers: object) -> Iterator[None]:
+def explained(settings: KafkaSettings) -> Iterator[None]:
     """Turn kafka-python's errors into ours, which say whose fault it is and what to do."""
     try:
         yield
     except kafka_errors.KafkaError as error:
-        raise _ours(error, servers) from error
+        raise _ours(error, settings) from error
 
 
-def _ours(error: kafka_errors.KafkaError, servers: object) -> StreamflError:
+def _ours(error: kafka_errors.KafkaError, settings: KafkaSettings) -> StreamflError:
+    servers, section = settings.bootstrap_servers, f"[{settings.section}]"
     match error:
         case kafka_errors.ProducerFencedError() | kafka_errors.InvalidProducerEpochError():
             return TakenOverError(TAKEN_OVER)
@@ -139,7 +180,7 @@ def _ours(error: kafka_errors.KafkaError, servers: object) -> StreamflError:
             return PeerError(f"another process of the same name has taken over; {remedy}")
         case kafka_errors.SaslAuthenticationFailedError() | kafka_errors.UnsupportedSaslMechanismError():
             refused = f"{servers} refuses the log-in: authentication failed ({error})"
-            return UsageError(f"{refused}; correct sasl_* in [kafka]")
+            return UsageError(f"{refused}; correct sasl_* in {section}")
         case kafka_errors.AuthorizationError():
             remedy = "grant what `streamfl acls` prints for this role"
             return UsageError(f"{servers} does not allow it: {error}; {remedy}")
@@ -147,13 +188,13 @@ def _ours(error: kafka_errors.KafkaError, servers: object) -> StreamflError:
             what = f"{servers} refuses messages with the time of this machine, which is too far ahead"
             return PeerError(f"{what}; set its clock right")
         case kafka_errors.MessageSizeTooLargeError() | kafka_errors.RecordListTooLargeError():
-            remedy = "raise max_request_size in [kafka] and the topic's max.message.bytes, or lower part_bytes"
+            remedy = f"raise max_request_size in {section} and the topic's max.message.bytes, or lower part_bytes"
             return UsageError(f"a message is too large ({error}); {remedy}")
     if why := tls.fault(error):
         return UsageError(f"{servers}: {why}")
     if not isinstance(error, kafka_errors.RetriableError):
         return PeerError(f"{servers}: {error!r}")
     if ENDED.search(str(error)):
-        remedy = "correct security_protocol, ssl_* and sasl_* in [kafka]"
+        remedy = f"correct security_protocol, ssl_* and sasl_* in {section}"
         return PeerError(f"{servers} ends the connection ({error}); {remedy}")
-    return PeerError(f"no answer from {servers} ({error}); start it, or correct bootstrap_servers in [kafka]")
+    return PeerError(f"no answer from {servers} ({error}); start it, or correct bootstrap_servers in {section}")

@@ -81,10 +81,11 @@ class KafkaConnector:
     """
 
     Settings: ClassVar[type[BaseModel]] = KafkaSettings
+    connection: ClassVar[type[Connection]] = Connection
     carries_signatures: ClassVar[bool] = True
 
     def __init__(self, federation: str, settings: KafkaSettings, signatures: Signatures = OPEN) -> None:
-        self._connection = Connection(settings, signatures)
+        self._connection = self.connection(settings, signatures)
         self._topics = Topics(federation)
 
     def prepare(self) -> None:
@@ -247,7 +248,7 @@ class KafkaConnector:
         """Return the round that was opened last, if the control topic still has it."""
         self._require_rights("watch", Federated(self._topics, ()))
         settings, verifier = self._connection.settings, self._connection.signatures.coordinator
-        with closing(self._connection.consumer()) as reader, explained(settings.bootstrap_servers):
+        with closing(self._connection.consumer()) as reader, explained(settings):
             is_there = reader.partitions_for_topic(self._topics.control)
             found = last_opened(reader, self._topics.control, verifier) if is_there else ()
         return found[-1] if found else None
@@ -261,7 +262,7 @@ class KafkaConnector:
     def state(self) -> CoordinatorState | None:
         """Return the state that a coordinator committed last, if any."""
         settings, signatures = self._connection.settings, self._connection.signatures
-        with closing(self._connection.consumer()) as reader, explained(settings.bootstrap_servers):
+        with closing(self._connection.consumer()) as reader, explained(settings):
             last = last_state(reader, self._topics.state, settings.largest_update, signatures.coordinator)
         if last.data is None and last.skipped:
             raise UsageError(
@@ -272,8 +273,7 @@ class KafkaConnector:
     def order(self, command: Command) -> None:
         """Write an operator's command for the coordinator; return when it is in the log."""
         value, headers = commands.written(command, self._connection.signatures.own)
-        servers = self._connection.settings.bootstrap_servers
-        with closing(self._connection.producer()) as producer, explained(servers):
+        with closing(self._connection.producer()) as producer, explained(self._connection.settings):
             producer.send(self._topics.commands, value, headers=list(headers), partition=0).get(
                 timeout=WRITTEN_WITHIN
             )
@@ -296,7 +296,7 @@ class KafkaConnector:
 
         with self._connection.administered() as admin:
             there = matching(admin, topics, self._topics.own)
-        with explained(self._connection.settings.bootstrap_servers):
+        with explained(self._connection.settings):
             return sample(self._connection, there)
 
     def sample_ends(self, topics: Sequence[str], most: int) -> tuple[TopicSample, TopicSample]:
@@ -305,7 +305,7 @@ class KafkaConnector:
 
         with self._connection.administered() as admin:
             there = matching(admin, topics, self._topics.own)
-        with explained(self._connection.settings.bootstrap_servers):
+        with explained(self._connection.settings):
             return ends_of(self._connection, there, most)
 
     def access(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
+from kafka.structs import MemberState
 
 from streamfl.errors import UsageError
 from streamfl_connectors.kafka.batches import UnreadableBatch
@@ -29,7 +30,22 @@ class LibraryMissingError(UsageError):
 
 
 class Consumer(KafkaConsumer):  # type: ignore[misc]  # kafka-python has no types
-    """Every consumer of the connector."""
+    """Every consumer of kafka-python; it also is a `RecordReader`."""
+
+    @property
+    def is_joined(self) -> bool:
+        """Tell whether the group does not rebalance, as far as this member knows."""
+        return bool(self.group_metadata().state == MemberState.STABLE)
+
+    def rejoin(self) -> None:
+        """Have the next poll join the group.
+
+        A poll of kafka-python 3.0.12 that begins to join, because topics are new or the subscription has changed, may
+        end before the group has answered. When the answer is on its way, the next poll finds no reason to join, and
+        never reads it: this member would stay without its new partitions, send no heartbeats and be removed. So the
+        reason is repeated until the member has joined.
+        """
+        self._coordinator.request_rejoin()
 
     def poll(self, timeout_ms: int = 0, **others: Any) -> Polled:
         """Return the next messages.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -54,6 +54,8 @@ class KafkaSettings(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True, use_attribute_docstrings=True)
+
+    section: ClassVar[str] = "kafka"
 
     bootstrap_servers: str | list[str]
     """The addresses of one or more brokers, each as `host:port`."""
@@ -116,16 +118,19 @@ class KafkaSettings(BaseModel):
             return
         mechanism = told.get("sasl_mechanism")
         if mechanism is None:
-            raise UsageError(
-                "[kafka] sasl_mechanism: it is missing, but a log-in needs one; set it, for example to SCRAM-SHA-256"
-            )
+            remedy = "set it, for example to SCRAM-SHA-256"
+            raise UsageError(f"[{self.section}] sasl_mechanism: it is missing, but a log-in needs one; {remedy}")
         for name in ("sasl_plain_username", "sasl_plain_password") if mechanism in BY_PASSWORD else ():
             if not told.get(name):
-                raise UsageError(f"[kafka] {name}: {mechanism} needs it, but it is missing or empty; set {name}_file")
+                raise UsageError(
+                    f"[{self.section}] {name}: {mechanism} needs it, but it is missing or empty; set {name}_file"
+                )
         if mechanism == OAUTH and not told.get(PROVIDER):
-            raise UsageError(f"[kafka] {PROVIDER}: {OAUTH} needs it, but it is missing; name a token provider")
+            raise UsageError(
+                f"[{self.section}] {PROVIDER}: {OAUTH} needs it, but it is missing; name a token provider"
+            )
         if mechanism == MSK:
-            require_botocore()
+            require_botocore(self.section)
 
     @property
     def passed_through(self) -> dict[str, Any]:
@@ -144,7 +149,7 @@ class KafkaSettings(BaseModel):
             There is none of this name.
         """
         name = self.passed_through.get(PROVIDER)
-        return {} if name is None else {PROVIDER: provider_of(name)}
+        return {} if name is None else {PROVIDER: provider_of(name, self.section)}
 
     @property
     def asks_for_log_in(self) -> bool:

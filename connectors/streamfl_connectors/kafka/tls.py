@@ -60,13 +60,15 @@ def _of_brokers(said: str) -> str:
     return f"the brokers' certificate is not trusted ({why}); name in ssl_cafile the authority that signed it"
 
 
-def require_usable(told: Mapping[str, Any]) -> None:
+def require_usable(told: Mapping[str, Any], section: str = "kafka") -> None:
     """Check the files with certificates and keys before they are used.
 
     Parameters
     ----------
     told
         The settings for kafka-python.
+    section
+        The section of the settings file that holds them.
 
     Raises
     ------
@@ -75,6 +77,13 @@ def require_usable(told: Mapping[str, Any]) -> None:
     """
     if told.get("security_protocol") not in PROTOCOLS or told.get("ssl_context") is not None:
         return
+    try:
+        _require_files(told)
+    except UsageError as error:
+        raise UsageError(f"[{section}] {error}") from error
+
+
+def _require_files(told: Mapping[str, Any]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if told.get("ssl_cafile"):
         _require_authority(context, Path(told["ssl_cafile"]))
@@ -90,16 +99,14 @@ def _require_authority(context: ssl.SSLContext, path: Path) -> None:
     try:
         context.load_verify_locations(path)
     except ssl.SSLError:
-        raise UsageError("[kafka] ssl_cafile: its file has no certificate in PEM form; name one that has") from None
+        raise UsageError("ssl_cafile: its file has no certificate in PEM form; name one that has") from None
 
 
 def _require_key(context: ssl.SSLContext, certificate: Path, key: Path, password: str | None) -> None:
     _read("ssl_certfile", certificate)
     locked = b"ENCRYPTED" in _read("ssl_keyfile", key)
     if locked and not password:
-        raise UsageError(
-            "[kafka] ssl_password: the key is encrypted, and there is no password for it; set ssl_password_file"
-        )
+        raise UsageError("ssl_password: the key is encrypted, and there is no password for it; set ssl_password_file")
     try:
         context.load_cert_chain(certificate, key, password=password or "")  # without one, OpenSSL asks the terminal
     except ssl.SSLError as error:
@@ -111,7 +118,7 @@ def _require_key(context: ssl.SSLContext, certificate: Path, key: Path, password
             why = "ssl_password: it does not open the key; correct it, or what ssl_password_file names"
         else:
             why = "ssl_certfile: no certificate with its key, in PEM form; name a file with both, or give ssl_keyfile"
-        raise UsageError(f"[kafka] {why}") from None
+        raise UsageError(why) from None
 
 
 def _require_in_time(path: Path) -> None:
@@ -119,14 +126,14 @@ def _require_in_time(path: Path) -> None:
     own, now = x509.load_pem_x509_certificates(path.read_bytes())[0], datetime.now(UTC)
     if own.not_valid_after_utc < now:
         ended = f"{own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        raise UsageError(f"[kafka] ssl_certfile: the certificate expired on {ended}; have it renewed, {CLOCK}")
+        raise UsageError(f"ssl_certfile: the certificate expired on {ended}; have it renewed, {CLOCK}")
     if own.not_valid_before_utc > now:
         begins = f"{own.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-        raise UsageError(f"[kafka] ssl_certfile: the certificate is valid from {begins} on; wait, {CLOCK}")
+        raise UsageError(f"ssl_certfile: the certificate is valid from {begins} on; wait, {CLOCK}")
 
 
 def _read(setting: str, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"[kafka] {setting}: its file cannot be read: {error.strerror}; correct it") from None
+        raise UsageError(f"{setting}: its file cannot be read: {error.strerror}; correct it") from None

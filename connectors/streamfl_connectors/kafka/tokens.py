@@ -15,8 +15,8 @@ TOKEN_PROVIDERS = Registered[type[AbstractTokenProvider]](
 )
 
 
-def provider_of(name: str) -> AbstractTokenProvider:
-    """Return a provider of tokens by its name.
+def provider_of(name: str, section: str) -> AbstractTokenProvider:
+    """Return a provider of tokens by its name, which a section of the settings file has.
 
     Raises
     ------
@@ -27,10 +27,10 @@ def provider_of(name: str) -> AbstractTokenProvider:
     try:
         return kind()
     except Exception as error:  # another package's code may raise anything
-        raise UsageError(f"[kafka] sasl_oauth_token_provider: {name!r} cannot be made: {error!r}") from error
+        raise UsageError(f"[{section}] sasl_oauth_token_provider: {name!r} cannot be made: {error!r}") from error
 
 
-def require_botocore() -> None:
+def require_botocore(section: str) -> None:
     """Check that AWS_MSK_IAM can find its credentials.
 
     Raises
@@ -39,4 +39,4 @@ def require_botocore() -> None:
         The package that does so is not installed.
     """
     if find_spec("botocore") is None:
-        raise UsageError(f"[kafka] sasl_mechanism: {MSK} needs the package botocore; install it")
+        raise UsageError(f"[{section}] sasl_mechanism: {MSK} needs the package botocore; install it")

@@ -38,13 +38,13 @@ class KafkaWatcher:
     """
 
     def __init__(self, connection: Connection, topics: Topics, *, last: int | None, letters: bool) -> None:
-        self._servers = connection.settings.bootstrap_servers
+        self._settings = connection.settings
         self._reader = ControlReader(verifier=connection.signatures.coordinator)
         self._unusable = Tally(LOG, "unusable message")
         self._partition = TopicPartition(topics.control, 0)
         self._dead_letters = topics.dead_letters
         self.letters_before = 0
-        with explained(self._servers):
+        with explained(self._settings):
             self._control = connection.consumer(auto_offset_reset="earliest")
             self._control.assign([self._partition])
             begin, self._end = bounds(self._control, self._partition)
@@ -79,7 +79,7 @@ class KafkaWatcher:
 
     def read(self) -> Sequence[LoggedMessage | LoggedDeadLetter]:
         """Return what has come, in the order of each topic."""
-        with explained(self._servers):
+        with explained(self._settings):
             polled = self._control.poll(timeout_ms=POLL_MS if self.behind == 0 else POLL_MS // 2)
             heard: list[LoggedMessage | LoggedDeadLetter] = list(self._told(polled))
             if self.behind == 0:

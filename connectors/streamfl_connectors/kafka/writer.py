@@ -24,7 +24,7 @@ class KafkaRecordWriter:
     def __init__(
         self, connection: Connection, places: Mapping[str, tuple[str, int | None]], partitions: Mapping[str, int]
     ) -> None:
-        self._servers = connection.settings.bootstrap_servers
+        self._settings = connection.settings
         self._places = places
         self._partitions = partitions
         self._failed: list[BaseException] = []
@@ -33,7 +33,7 @@ class KafkaRecordWriter:
     def write(self, client: str, value: bytes) -> None:
         """Write one message of a client."""
         topic, partition = self._places[client]
-        with explained(self._servers):
+        with explained(self._settings):
             sent = self._producer.send(topic, value, key=client.encode(), partition=partition)
         sent.add_errback(self._failed.append)
         self._raise_failure()
@@ -43,7 +43,7 @@ class KafkaRecordWriter:
         written = {self._places[client] for client in self._places}
         ends = {(topic, n) for topic, n in written if n is not None}
         ends |= {(topic, n) for topic, number in written if number is None for n in range(self._partitions[topic])}
-        with explained(self._servers):
+        with explained(self._settings):
             for topic, partition in sorted(ends):
                 key = END_OF_STREAM.encode()  # kafka-python sends no message without key and value
                 mark = self._producer.send(topic, None, key=key, partition=partition, headers=[(END_OF_STREAM, b"")])
@@ -51,12 +51,12 @@ class KafkaRecordWriter:
 
     def close(self) -> None:
         """Wait until all messages are stored, then close the connection."""
-        with explained(self._servers):
+        with explained(self._settings):
             self._producer.flush()
             self._producer.close()
         self._raise_failure()
 
     def _raise_failure(self) -> None:
         if self._failed:
-            with explained(self._servers):
+            with explained(self._settings):
                 raise self._failed[0]

@@ -4,13 +4,13 @@ A profile is a state machine over rounds. In every round the coordinator calls `
 and `close`, with what the clients measured. Without an alarm it then calls `advance`. After an alarm it calls
 `deliberate`, has candidates scored until one can be chosen, and calls `conclude`.
 
-A profile holds models and losses, never records. Of the messages it uses only three values: `HoldoutRule` (the
-records that clients hold out), `BranchGroup` (clients that train models of their own), and `LocalDrift` (an
-announcement about clients apart).
+A profile holds models and losses, never records. Of the messages it uses only four values: `HoldoutRule` (the records
+that clients hold out), `BranchGroup` (clients that train models of their own), `LocalDrift` (an announcement about
+clients apart), and `InputsMoved` (an alarm that is no drift).
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, Self
 
@@ -20,7 +20,7 @@ from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, ModelEvi
 from streamfl.learning.local_round import Learner
 from streamfl.protocol.alarm import Alarm, Reading
 from streamfl.protocol.kinds import Kind
-from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
+from streamfl.protocol.messages import BranchGroup, HoldoutRule, InputsMoved, LocalDrift
 
 # Values of options of profiles: see `PaperSettings`.
 Start = Literal["scratch", "warm"]
@@ -76,6 +76,11 @@ class Restart:
     chosen: str
     permutation: tuple[int, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
+
+
+# What follows from an alarm; the last one changes nothing that clients agree on.
+Decision = Restart | LocalDrift | InputsMoved
+Decided = Sequence[Decision]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,8 +228,8 @@ class Profile(Kind):
         """Begin to look for the model that serves after an alarm."""
 
     @abc.abstractmethod
-    def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
-        """Begin the next epoch from the chosen model, or set clients apart that drifted alone."""
+    def conclude(self, deliberation: Deliberation) -> Decision:
+        """Begin the next epoch from the chosen model, set clients apart that drifted alone, or go on."""
 
     @abc.abstractmethod
     def advance(self, t: int) -> tuple[LocalDrift, ...]:

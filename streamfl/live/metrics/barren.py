@@ -18,6 +18,7 @@ class Barren:
     rejected: int = 0
     refused: int = 0
     unlearnt: int = 0
+    awaits_labels: bool = False  # whether labels come later than records
 
     def take(self, closed: RoundSummary) -> None:
         """Take an entry into account."""
@@ -25,6 +26,7 @@ class Barren:
             self.entries = self.rejected = self.refused = self.unlearnt = 0
             return
         self.entries += 1
+        self.awaits_labels = any(one.watermark is not None for one in closed.accepted)
         self.rejected += closed.rejected
         self.refused += closed.refused
         self.unlearnt += closed.unlearnt
@@ -36,15 +38,18 @@ class Barren:
         >>> Barren(3, rejected=120).reason
         'nothing was learnt in the last 3 entries: 120 records were rejected'
         >>> Barren(4, refused=1).reason, Barren(2, rejected=9).reason
-        ('nothing was learnt in the last 4 entries: 1 message was refused', None)
+        ('nothing was learnt in the last 4 entries: 1 message was refused or too late', None)
+        >>> Barren(6, awaits_labels=True).reason
+        'nothing was learnt in the last 6 entries: no label of a record has come'
         """
         if self.entries < MOST_BARREN:
             return None
         happened = (
             (self.rejected, "record", "rejected"),
-            (self.refused, "message", "refused"),
+            (self.refused, "message", "refused or too late"),
             (self.unlearnt, "record", "of no use to the model"),
         )
         parts = [f"{counted(n, noun)} {'was' if n == 1 else 'were'} {what}" for n, noun, what in happened if n]
-        why = ", ".join(parts) or "no update had any record"
+        nothing = "no label of a record has come" if self.awaits_labels else "no update had any record"
+        why = ", ".join(parts) or nothing
         return f"nothing was learnt in the last {self.entries} entries: {why}"

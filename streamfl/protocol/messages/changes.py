@@ -157,14 +157,18 @@ class Noticed(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class InputsMoved(Finding):
-    """Coordinator: features have moved, whatever that means for the predictions. It changes nothing else.
+    """Coordinator: features have moved. No epoch begins.
 
     Parameters
     ----------
-    round, epoch, since, positions, times, known_since, moved
+    round, epoch, since, labels, positions, times, known_since, moved
         As in `Finding`.
     statistic, threshold
-        The logarithm of the evidence for the surest feature, and that of the rounds between false findings.
+        The logarithm of the evidence for the surest feature, and that of the rounds between false findings. With a
+        cause those of its detector.
+    cause
+        The detector whose alarm the features explain: records have been predicted worse, and no model from outside
+        answers that better than those that learn anyway. Empty if no detector has alarmed.
     drift
         The round of a drift of at most eight rounds ago, of which it tells more; 0 if there was none.
     clients
@@ -172,3 +176,4 @@ class InputsMoved(Finding):
     """
 
     clients: tuple[str, ...] = ()
+    cause: str = ""

@@ -55,7 +55,7 @@ class RoundClosed(Message):
     model: str  # the SHA-256 of the model that serves next
     registry: int  # the version of the registry under which the round was learnt
     promotions: int = 0  # how often so far a live model has become the incumbent
-    refused: int = 0  # the messages that were refused for this entry
+    refused: int = 0  # the messages that were refused for this entry, or came too late
     unlearnt: int = 0  # the records that an external model could not learn
 
     def accepted_of(self, client: str) -> Accepted | None:

@@ -35,7 +35,7 @@ class Doubting:
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages."""
         found = self.form.decode(offsets, values)
-        return replace(found, remarks=(*found.remarks, *_doubts(self.fields, [found], found.clients).told()))
+        return replace(found, remarks=(*found.remarks, *_doubts(self.fields, [found], found.clients).notes()))
 
     def count(self, value: bytes | None) -> int:
         """Return how many records a message has."""
@@ -72,7 +72,7 @@ class Looks:
         return self.read >= self.next
 
     def add(self, partition: int, found: Decoded) -> Iterator[str]:
-        """Take records of a partition; yield what looks wrong and was not told before, once there are enough."""
+        """Take records of a partition; yield what looks wrong and was not reported before, once there are enough."""
         gathers, n = self.gathers, len(found.positions)
         self.read += n
         if not gathers or not n or not found.features:
@@ -80,7 +80,7 @@ class Looks:
         self._pieces.append(found)
         self._clients.extend(f"{partition}/{client}" for client in found.clients or [""] * n)
         if len(self._clients) >= np.clip(MOST_VALUES // len(found.features), FEWEST, LOOKED_AT):
-            yield from _doubts(self.fields, self._pieces, self._clients).new(self._known).told()
+            yield from _doubts(self.fields, self._pieces, self._clients).new(self._known).notes()
             self._pieces, self._clients = [], []
             self.next = LATER * self.read
 
@@ -101,8 +101,8 @@ class DoubtingOnce:
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages."""
         found = self.form.decode(offsets, values)
-        told = tuple(self.looks.add(self.partition, found))
-        return replace(found, remarks=(*found.remarks, *told)) if told else found
+        notes = tuple(self.looks.add(self.partition, found))
+        return replace(found, remarks=(*found.remarks, *notes)) if notes else found
 
     def count(self, value: bytes | None) -> int:
         """Return how many records a message has."""

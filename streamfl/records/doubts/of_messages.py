@@ -42,7 +42,7 @@ class Doubts(NamedTuple):
 
         >>> known = set()
         >>> found = Doubts({"t": [Code(-999.0, 0.1, True)]}, [], ["no"], {})
-        >>> [len(list(found.new(known).told())) for _ in range(2)]
+        >>> [len(list(found.new(known).notes())) for _ in range(2)]
         [2, 0]
         """
 
@@ -58,7 +58,7 @@ class Doubts(NamedTuple):
             {what: [name for name in names if added(name, what)] for what, names in self.others.items()},
         )
 
-    def told(self, written: Collection[float] = ()) -> Iterator[str]:
+    def notes(self, written: Collection[float] = ()) -> Iterator[str]:
         """Yield a sentence for each code and each other doubt; the settings have the codes that are `written`."""
         for value in dict.fromkeys(code.value for some in self.codes.values() for code in some):
             at = [(name, code) for name, some in self.codes.items() for code in some if code.value == value]
@@ -117,7 +117,7 @@ def doubts(
 
     >>> X = np.column_stack([np.where(np.arange(60) % 6, 20.0 + np.arange(60) % 7, -999.0), np.arange(60)])
     >>> found = doubts(("t", "no"), X)
-    >>> found.counters, next(found.told())
+    >>> found.counters, next(found.notes())
     (['no'], 't (16.7% of records): -999 repeats far outside the other values; if it stands for a missing value, ...')
     """
     if len(X) < FEWEST:

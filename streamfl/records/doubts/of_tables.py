@@ -26,6 +26,7 @@ LIMITS = frozenset(limit for k in (15, 16, 31, 32, 63, 64) for limit in (-(2.0**
 COUNTER = "has whole numbers that only rise, or only fall, from record to record, as a counter does"
 TREND = "only rises, or only falls, from record to record, as the reading of a meter does, or a slow trend"
 CONSTANT = "has one value in all records"
+EMPTY = "has no value in any record"
 IDENTIFIER = "has another whole number in each record, as an identifier has"
 RATE = "if it matters how fast, add a column with the difference from the record before"
 
@@ -61,6 +62,9 @@ def looked_over(request: Request, table: Table) -> Table:
             left_out=(*table.left_out, *(table.features[j] for j in counters)),
         )
         numbers = _numbers(table)
+    empty = [j for j in numbers if is_empty(table.X[:, j])]
+    if empty:
+        notes.append(_note([table.features[j] for j in empty], EMPTY))
     constant = [j for j in numbers if is_constant(table.X[:, j])]
     same = [*(table.features[j] for j in constant), *_constant_texts(table)]
     if same:
@@ -70,10 +74,10 @@ def looked_over(request: Request, table: Table) -> Table:
         notes.append(_note([table.features[j] for j in names], IDENTIFIER))
     notes.extend(
         f"column {listed([table.features[j]])} equals column {listed([table.features[first]])}"
-        for first, j in _twins(table.X, [j for j in numbers if j not in set(constant)])
+        for first, j in _twins(table.X, [j for j in numbers if j not in {*constant, *empty}])
     )
     if notes:
-        drop = [*same, *(table.features[j] for j in names)]
+        drop = [*(table.features[j] for j in empty), *same, *(table.features[j] for j in names)]
         remedy = f"; leave columns of no use out with --drop {shlex.quote(','.join(drop))}" if drop else ""
         return replace(table, notes=(*table.notes, f"{'; '.join(notes)}{remedy}"))
     return table
@@ -262,6 +266,11 @@ def _are_one_way(steps: Numbers) -> bool:
 def _is_monotone(steps: Numbers) -> bool:
     up, down = int((steps > 0).sum()), int((steps < 0).sum())
     return max(up, down) > len(steps) / 2 and not min(up, down)
+
+
+def is_empty(column: Numbers) -> bool:
+    """Return whether a column has no value."""
+    return bool(np.isnan(column[:LOOKED_AT]).all() and np.isnan(column).all())
 
 
 def is_constant(column: Numbers) -> bool:

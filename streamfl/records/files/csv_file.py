@@ -2,7 +2,7 @@
 
 import csv
 import gzip
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, label_column
-from streamfl.records.values.cells import Cells
+from streamfl.records.values.cells import Cells, listed
 from streamfl.records.values.day_and_clock import joined
 
 BLOCK = 32_768  # lines read at a time
@@ -306,9 +306,12 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     marks = [mark for mark in ";\t|," if mark in names[0] and mark != request.separator and len(names) == 1]
     if marks:
         raise separator_refusal(request, marks[0])
-    if any(_is_fraction(name) for name in names):
-        what = f"line {row.line} has numbers instead of column names"
-        raise request.refusal(what, "put a header line first")
+    if numbers := [name for name in names if _is_fraction(name)]:
+        what = f"line {row.line} has {numbers[0]} where the name of a column is expected"
+        raise request.refusal(what, "put a header line first, or if this is the header, rename that column")
+    if row.line > 1 and (twice := [name for name, count in Counter(names).items() if count > 1]):
+        what = f"line {row.line} is taken for the header, but names {listed(twice)} more than once"
+        raise request.refusal(what, "delete the lines before the names of the columns, or give each its own name")
     return names
 
 

@@ -35,7 +35,7 @@ class Head:
 
 
 def head(request: Request, lines: Sequence[str]) -> Head | None:
-    r"""Return how a file begins; None if nothing is unusual, or nothing can be told.
+    r"""Return how a file begins; None if nothing is unusual, or nothing can be known.
 
     Raises
     ------
@@ -60,6 +60,7 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
     if mark := _suspected([line for line in lines[start:] if not line.lstrip().startswith(_MARKS)], separator):
         raise separator_refusal(request, mark)
     if not width:
+        _refuse_no_table(request, table)
         skip = start + _before(rows, 0) if table else start
         return Head(request, skip, []) if skip else None
     first = next(i for i, row in enumerate(table) if len(row) == width)
@@ -83,6 +84,16 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
     if at == 0 and start + found_at == 0 and len(table[0]) == width and table[0][-1].strip():
         return None
     return _shaped(request, start + found_at, table[at], table[at + 1 :], width, at)
+
+
+def _refuse_no_table(request: Request, rows: list[list[str]]) -> None:
+    """Refuse lines of many widths below a first one without separators, such as a report with several tables."""
+    most = max(map(len, rows), default=0)
+    if len(rows) < FEWEST_LATER or len(rows[0]) > 1 or most < 2:
+        return
+    lines = f"its first {LOOKED_AT} lines" if len(rows) > LOOKED_AT // 2 else "its lines"
+    what = f"{lines} are no table: the first has no {quoted(request.separator)}, others have up to {most} columns"
+    raise request.refusal(what, "delete the lines before the names of columns, or correct --separator")
 
 
 def _of_orange(request: Request, skip: int, rows: list[list[str]]) -> Head | None:

@@ -44,7 +44,7 @@ def parquet_file(request: Request, path: Path) -> Iterator[Blocks]:
         If the file is damaged, the request names a column that is not there,
         or a record is bad and the request is to stop.
     """
-    path.open("rb").close()  # what the system refuses is told as of any other file
+    path.open("rb").close()  # what the system refuses is reported as of any other file
     # -P: a polars.py in the working folder is none of ours.
     command = [sys.executable, "-P", "-m", parquet_rows.__name__, str(path)]
     with TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as reader:  # noqa: S603  our own module

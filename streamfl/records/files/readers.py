@@ -238,7 +238,8 @@ def _format(request: Request, path: Path) -> type[FileFormat]:
         raise request.refusal("it is empty", "give a file with at least one record")
     if (known := ending(path.name)) is not None:
         return FILE_FORMATS[known]
-    raise request.refusal("unknown format", f"give a file {endings()}, or {RIVER_DATA}NAME")
+    remedy = f"give a file {endings()}, or {RIVER_DATA}NAME; a table of text may have a name that ends in .csv"
+    raise request.refusal("unknown format", remedy)
 
 
 def _frame(request: Request, frame: "pl.DataFrame") -> Blocks:

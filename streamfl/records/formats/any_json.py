@@ -16,6 +16,7 @@ from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.objects import Object, flat
 from streamfl.records.values.cells import CellRules, number, quoted
 from streamfl.records.values.dates import LONGEST
+from streamfl.records.values.numerals import with_unit
 from streamfl.wire.codec import refuse_surrogates
 
 NO_OBJECT = Reason("not a JSON object", ReasonCode.NOT_JSON)
@@ -34,7 +35,8 @@ class ReadRecord:
 
     head: tuple[Cell, ...]  # the cells of the fields `FieldMap.head`, in that order
     numbers: Mapping[str, float]  # the numbers by name, NaN where one is missing
-    odd: Mapping[str, str] = field(default_factory=dict)  # by name, why other cells are not numbers
+    # By name, why other cells are not numbers, and what can be done about it.
+    unusable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class UnusableRecordError(Exception):
@@ -55,9 +57,9 @@ class AnyJson:
     --------
     >>> reader = AnyJson(FieldMap(label="kind"))
     >>> reader.read(b'{"kind": "a", "x": "2.5", "position": {"y": true}, "z": null}')
-    ReadRecord(head=('a',), numbers={'x': 2.5, 'position.y': 1.0, 'z': nan}, odd={})
+    ReadRecord(head=('a',), numbers={'x': 2.5, 'position.y': 1.0, 'z': nan}, unusable={})
     >>> reader.read(b'{"kind": "a", "x": 1e999, "colour": "red", "y": NaN}')
-    ReadRecord(head=('a',), numbers={'y': nan}, odd={'x': 'a number too large', 'colour': '"red" is not a number'})
+    ReadRecord(head=('a',), numbers={'y': nan}, unusable={'x': ('a number too large', 'declare ...'), 'colour': ...})
     """
 
     fields: FieldMap  # the roles of the fields
@@ -111,20 +113,20 @@ class AnyJson:
             return str(cell)[:LONGEST]
         return _cell(name, cell)
 
-    def _numbers(self, record: Object) -> tuple[dict[str, float], dict[str, str]]:
+    def _numbers(self, record: Object) -> tuple[dict[str, float], dict[str, tuple[str, str]]]:
         cells, reading = self._features(record), self.fields.reading
         if set(map(type, cells.values())) <= {int, float, bool} and not reading.missing.numbers:  # the common case
             with suppress(OverflowError):
                 found = np.array([*cells.values()], np.float64)
                 if np.isfinite(found).all():
                     return dict(zip(cells, found.tolist(), strict=True)), {}
-        numbers, odd = dict[str, float](), dict[str, str]()
+        numbers, unusable = dict[str, float](), dict[str, tuple[str, str]]()
         for name, cell in cells.items():
             try:
                 numbers[name] = _number(cell, reading)
             except ValueError as error:
-                odd[name] = str(error)
-        return numbers, odd
+                unusable[name] = str(error), remedy(cell)
+        return numbers, unusable
 
     def _features(self, record: Object) -> Object:
         if self.fields.is_whole:
@@ -133,6 +135,19 @@ class AnyJson:
         if self.fields.left_out:
             return {name: cell for name, cell in cells.items() if not self.fields.dropped(name)}
         return cells
+
+
+def remedy(cell: object) -> str:
+    """Return what can be done about a cell that is not a number.
+
+    >>> remedy("20.5 hPa"), remedy([{"name": "p"}])
+    ('write the number without its unit, or drop it', 'give each value a field of its own, or drop it')
+    """
+    if isinstance(cell, list | Mapping):
+        return "give each value a field of its own, or drop it"
+    if isinstance(cell, str) and with_unit(cell) is not None:
+        return "write the number without its unit, or drop it"
+    return "declare its values under categories, or drop it"
 
 
 def json_object(message: bytes, ignored: Callable[[str], bool] = lambda _: False) -> dict[str, object]:

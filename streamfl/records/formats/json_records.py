@@ -24,7 +24,7 @@ from streamfl.records.formats.message_format import MessageFormat
 from streamfl.records.values.cells import quoted
 from streamfl.runtime.ports import Decoded
 
-# Fields with odd cells that are reported by name: who writes to a topic may invent as many as they like.
+# Fields with unusable cells that are reported by name: who writes to a topic may invent as many as they like.
 MOST_REPORTED = 20
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -88,7 +88,7 @@ class JsonRecords(MessageFormat):
         self._labels = KnownLabels(limits, self._remarks, fields.label, fields.labels)
         self._any = AnyJson(fields)
         self._columns: dict[str, int] = {}
-        self._odd: set[str] = set()
+        self._unusable: set[str] = set()
         self._new: set[str] = set()
         self._records = 0
         self._reserved = frozenset(fields.category_features)
@@ -244,9 +244,9 @@ class JsonRecords(MessageFormat):
             fits = [name for name in new if is_name(name)][: most - len(known)]
             known.update(zip(fits, range(len(known), len(known) + len(fits)), strict=True))
             ignored, beyond = ignored + len(new) - len(fits), beyond or len(fits) < len(new)
-            if record.odd and i not in wrong:
-                ignored += len(record.odd)
-                self._report(record.odd, known)
+            if record.unusable and i not in wrong:
+                ignored += len(record.unusable)
+                self._report(record.unusable, known)
         if len(known) > len(self._columns):
             if self._records >= SAMPLE:
                 self._report_new([*known][len(self._columns) :])
@@ -261,17 +261,16 @@ class JsonRecords(MessageFormat):
             self._new.add(name)
             self._remarks.add(f"new {name}", f"field {quoted(name)} is new, and a feature from here on")
 
-    def _report(self, odd: Mapping[str, str], known: Container[str]) -> None:
+    def _report(self, unusable: Mapping[str, tuple[str, str]], known: Container[str]) -> None:
         """Report each field with a cell that is not a number once, up to a limit."""
-        for name, why in odd.items():
-            if len(self._odd) >= MOST_REPORTED:
-                self._remarks.add("odd", "cells of more fields are not numbers; the first fields were reported")
+        for name, (why, remedy) in unusable.items():
+            if len(self._unusable) >= MOST_REPORTED:
+                self._remarks.add("unusable", "cells of more fields are not numbers; the first fields were reported")
                 return
-            if (short := name[:NAME_BYTES]) not in self._odd:
-                self._odd.add(short)
+            if (short := name[:NAME_BYTES]) not in self._unusable:
+                self._unusable.add(short)
                 becomes = "such cells count as missing" if name in known else "the field is not a feature"
-                remedy = "declare its values under categories, or drop it"
-                self._remarks.add(f"odd {short}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
+                self._remarks.add(f"unusable {short}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
 
     def _others(self, messages: Sequence[bytes]) -> int:
         """Count the fields of good records that the closed map does not name."""

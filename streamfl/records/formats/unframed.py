@@ -18,7 +18,7 @@ class UnreadableError(Exception):
 
 
 def as_json(record: object) -> bytes:
-    """Return a decoded record as a JSON object.
+    """Return a decoded record as a JSON object. Bytes become hexadecimal text.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def as_json(record: object) -> bytes:
         It has a value that JSON cannot hold; the error names the value.
 
     >>> as_json({"t": datetime.datetime(2026, 3, 21, tzinfo=datetime.UTC), "x": decimal.Decimal("1.5"), "b": b"ab"})
-    b'{"t":"2026-03-21T00:00:00Z","x":"1.5","b":"6162"}'
+    b'{"t":"2026-03-21T00:00:00Z","x":"1.5","b":"0x6162"}'
     """
     try:
         return msgspec.json.encode(_finite(record), enc_hook=_other)
@@ -42,7 +42,7 @@ def as_json(record: object) -> bytes:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
-        return value.hex()
+        return f"0x{value.hex()}"  # no number, also where all digits are decimal
     if isinstance(value, Mapping):
         return {str(name): _finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -173,9 +173,9 @@ def numbers(cells: Cells, reading: CellRules = USUAL) -> tuple[FloatArray, dict[
     if isinstance(cells, np.ndarray):
         return _without(cells.astype(np.float64, copy=False), reading), {}
     if isinstance(cells, LazyTexts) and reading.decimal != "," and not reading.unit:
-        values, odd = cells.numbers()
-        values[list(odd)], wrong = _looked_up(list(odd.values()), reading)
-        at = list(odd)
+        values, others = cells.numbers()
+        values[list(others)], wrong = _looked_up(list(others.values()), reading)
+        at = list(others)
         return _without(values, reading), {at[i]: why for i, why in wrong.items()}
     return _looked_up(_hashable(cells), reading)
 

@@ -26,7 +26,7 @@ _WITH_MORE = re.compile(r"[^\w\s]?\s?[-+]?\d[\d.,' ]*\s?[^\d\s]{1,6}|[^\w\s]\s?[
 
 # A unit, as in mV, °C, %, kW/m2 and m³/h; before the number, a sign of money.
 _WITH_UNIT = re.compile(
-    r"(?P<before>[$€£¥])?\s?(?P<number>[-+]?(?:\d[\d.,' ]*\d|\d)[.,]?(?:[eE][-+]?\d{1,3})?)\s?"
+    r"(?!0[xX])(?P<before>[$€£¥])?\s?(?P<number>[-+]?(?:\d[\d.,' ]*\d|\d)[.,]?(?:[eE][-+]?\d{1,3})?)\s?"
     r"(?P<after>(?:[^\W\d_]|[%°‰′″€$£¥])[\w%°/²³⁻¹·*^.-]{0,11})?"
 )
 
@@ -34,8 +34,10 @@ _WITH_UNIT = re.compile(
 def with_unit(text: str) -> tuple[str, str] | None:
     """Return the number and the unit that a text has, None if it is not one number and one unit.
 
-    >>> [with_unit(text) for text in ("12.5 mV", "23°C", "45 %", "€ 5", "1,5 kW/m2", "5", "E2", "12:30", "4 x 4")]
+    >>> [with_unit(text) for text in ("12.5 mV", "23°C", "45 %", "€ 5", "1,5 kW/m2", "5", "E2", "12:30", "0x1F")]
     [('12.5', 'mV'), ('23', '°C'), ('45', '%'), ('5', '€'), ('1,5', 'kW/m2'), None, None, None, None]
+    >>> with_unit("4 x 4") is None
+    True
     """
     found = _WITH_UNIT.fullmatch(_bare(text))
     units = [] if found is None else [found[name] for name in ("before", "after") if found[name]]

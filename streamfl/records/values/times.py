@@ -316,15 +316,15 @@ def _of_lazy(cells: LazyTexts, notation: Notation) -> _Partly:
     first = next((cell for cell in cells[:_LOOKED_AT] if not is_missing(cell)), "")
     form = _FORM.fullmatch(first)
     if form is not None:
-        local, odd = cells.dates(_format(form))
+        local, unread = cells.dates(_format(form))
         read = _Partly(local if form["utc"] else in_zone(local, notation.local), notation.local)
         read.is_local = not form["utc"]
     elif _as_number(first) is not None:
         numbers, others = cells.numbers()
-        read, odd = _of_numbers(numbers, notation), list(others)
+        read, unread = _of_numbers(numbers, notation), list(others)
     else:
-        read, odd = _Partly(np.full(len(cells), np.nan), notation.local), list(range(len(cells)))
-    read.add(odd, cells[:] if len(odd) == len(cells) else [cells[i] for i in odd])
+        read, unread = _Partly(np.full(len(cells), np.nan), notation.local), list(range(len(cells)))
+    read.add(unread, cells[:] if len(unread) == len(cells) else [cells[i] for i in unread])
     return read
 
 

@@ -384,13 +384,15 @@ class EmbeddedFederation:
     def _first_rule(self) -> DecisionRule:
         return self.learning.objective_chosen.rule(SeenLabels(), self.labels)
 
-    def served(self, *, own: bool = False, **names: Any) -> ServedModel:
+    def served(self, left_out: Iterable[str], *, own: bool = False, **names: Any) -> ServedModel:
         """Return what all clients agree on after the last closed round; `own`: and what each alone knows now.
 
         Parameters
         ----------
+        left_out
+            Columns that are not features; those without a value so far are left out as well.
         names
-            How records become features: `ServedModel` has them.
+            How else records become features: `ServedModel` has them.
 
         Raises
         ------
@@ -403,7 +405,9 @@ class EmbeddedFederation:
         if self._coordinator is None:
             raise UsageError("no round was closed yet; learn more records, or choose a smaller round_size")
         parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
-        return ServedModel.of(self._coordinator.machine, self.learning, parts, **names)
+        machine = self._coordinator.machine
+        others = sorted(self._features.difference(machine.serving()[0].features))
+        return ServedModel.of(machine, self.learning, parts, left_out=(*left_out, *others), **names)
 
     @property
     def _places(self) -> dict[str, int]:

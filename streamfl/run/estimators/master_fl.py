@@ -236,8 +236,8 @@ class _MasterFL(base.Estimator):
         """
         columns = SavedColumns.of(self._rows.columns)
         units = {name: unit for name, unit in columns.numbers.items() if unit}
-        names = {"categories": columns.categories, "units": units, "left_out": tuple(columns.left_out)}
-        return self._federation.served(own=own, client_column=self.client or "", **names)
+        names = {"categories": columns.categories, "units": units, "client_column": self.client or ""}
+        return self._federation.served(columns.left_out, own=own, **names)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -433,8 +433,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
         self._rows.learn(table)
         self._labels.add(encoded)
         for client, part in runs:
-            for features, values, at in table.stretches(part):
-                self._federation.learn(client, features, values, encoded.codes[at], encoded.names)
+            self._federation.learn(client, table.features, table.X[part], encoded.codes[part], encoded.names)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return one row of probabilities per record: a data frame if X is one, else an array.
@@ -560,8 +559,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
         self._begin([client for client, _ in runs], table.features)
         self._rows.learn(table)
         for client, part in runs:
-            for features, values, at in table.stretches(part):
-                self._federation.learn(client, features, values, targets[at])
+            self._federation.learn(client, table.features, table.X[part], targets[part])
 
     def predict_many(self, X: Any) -> Any:
         """Return the predicted target of each record: a series if X is a data frame, else an array."""

@@ -1,20 +1,19 @@
 """Converts River's records, dicts and data frames, to rows of numbers, by the rules of files."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from river.utils import dataframe
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray
 from streamfl.records.columns import MAX_VALUES, TIMES, Column, LeftOutColumn, NumberColumn, TextColumn, infer
 from streamfl.records.values.cells import Cells, number, plain, quoted, text
 
-# Key orders of records that are cached.
-MOST_ORDERS = 1000
+# Key orders of records that are cached, and columns that are left out and remembered: there may be ever more of both.
+MOST_ORDERS, MOST_LEFT_OUT = 1000, 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +24,6 @@ class Encoded:
     X: FloatArray  # shape (n, d)
     columns: Mapping[str, Column] | None = None  # those that are new, or have new values
     unusable: Mapping[str, Sequence[object]] | None = None  # cells that are not what their column holds
-    begins: IntArray | None = None  # the record with the first value of each feature; None: all were known before
 
 
 @dataclass
@@ -103,16 +101,23 @@ class Rows:
         if encoded.columns is None and encoded.unusable is None:  # the common case
             return
         if encoded.columns:
-            self.columns.update(encoded.columns)
+            self.columns.update(self._remembered(encoded.columns))
             self._orders.clear()
         for name, column in (encoded.columns or {}).items():
-            if isinstance(column, LeftOutColumn):
+            if isinstance(column, LeftOutColumn) and name in self.columns:
                 remedy = "streamfl.TimeEncoder makes features of it" if column.why == TIMES else "give it as numbers"
                 _warn(f"feature {name!r} {column.why} and is left out: {remedy}")
         for name, cells in (encoded.unusable or {}).items():
             self.unusable[name] = self.unusable.get(name, 0) + len(cells)
             if self.unusable[name] == len(cells):
                 _warn(f"feature {name!r} {_wrong(self.columns[name], cells[0])}")
+
+    def _remembered(self, new: Mapping[str, Column]) -> dict[str, Column]:
+        """Return new columns without those that are left out, if too many are already."""
+        left_out = sum(isinstance(column, LeftOutColumn) for column in self.columns.values())
+        others = [name for name, column in new.items() if isinstance(column, LeftOutColumn)]
+        forgotten = {*others[max(0, MOST_LEFT_OUT - left_out) :]}
+        return {name: column for name, column in new.items() if name not in forgotten}
 
     def _are_numbers(self, names: Iterable[str]) -> bool:
         return all(isinstance(c := self.columns.get(n), NumberColumn) and not c.reading.unit for n in names)
@@ -145,39 +150,29 @@ class Rows:
 
     def _read(self, given: Mapping[str, Cells], n: int) -> Encoded:
         """Return the rows of n records, from their cells by column."""
-        features, parts, begins = list[str](), [np.zeros((n, 0))], list[IntArray]()
-        columns, unusable = dict[str, Column](), dict[str, Sequence[object]]()
+        kinds = {name: kind for name, cells in given.items() if (kind := self._kind(name, cells)) is not None}
+        changed = {name: kind for name, kind in kinds.items() if kind is not self.columns.get(name)}
+        features, parts, unusable = list[str](), [np.zeros((n, 0))], dict[str, Sequence[object]]()
         for name, cells in given.items():
-            known = self.columns.get(name)
-            found = _kind(name, cells) if known is None else known
-            if found is None:  # a feature all the same, as in a file that begins with missing values
-                features.append(name)
-                parts.append(np.full((n, 1), np.nan))
-                begins.append(np.zeros(1, np.int64))
-                continue
-            found = found.followed(cells)
-            values = np.empty((n, len(found.features)))
-            if odd := found.encode(cells, values):
-                unusable[name] = [cells[i] for i in odd]
-            if found is not known:
-                columns[name] = replace(found, late=frozenset()) if isinstance(found, TextColumn) else found
-                for feature in found.features:
-                    whole_text(feature, "a feature")
-            began = np.zeros(len(found.features), np.int64)
-            if found is not known and isinstance(found, TextColumn):
-                old = 0 if known is None else len(known.features)
-                began[old:] = (~np.isnan(values[:, old:])).argmax(axis=0)
-            begins.append(began)
-            features += found.features
+            kind = kinds.get(name)
+            own = (name,) if kind is None else kind.features
+            values = np.full((n, len(own)), np.nan)
+            if wrong := {} if kind is None else kind.encode(cells, values):
+                unusable[name] = [cells[i] for i in wrong]
+            features += own
             parts.append(values)
-        if len({*features}) < len(features):
-            twice = next(name for name in features if features.count(name) > 1)
-            raise ValueError(f"two features have the same name {twice!r}, one for a value of a text: rename a column")
-        order, since = [*range(len(features))], np.concatenate([np.zeros(0, np.int64), *begins])
-        if any(isinstance(self.columns.get(name) or columns.get(name), TextColumn) for name in given):
+        _check_names(features, [feature for kind in changed.values() for feature in kind.features])
+        order = [*range(len(features))]
+        if any(isinstance(kind, TextColumn) for kind in kinds.values()):
             order.sort(key=features.__getitem__)
         X, names = np.ascontiguousarray(np.hstack(parts)[:, order]), tuple(features[j] for j in order)
-        return Encoded(names, X, columns or None, unusable or None, since[order] if since.any() else None)
+        new = {name: replace(c, late=frozenset()) if isinstance(c, TextColumn) else c for name, c in changed.items()}
+        return Encoded(names, X, new or None, unusable or None)
+
+    def _kind(self, name: str, cells: Cells) -> Column | None:
+        """Return what a column holds, with the values that are new in these cells; None if it has no value yet."""
+        known = self.columns.get(name) or _kind(name, cells)
+        return None if known is None else known.followed(cells)
 
 
 @dataclass(slots=True, eq=False)
@@ -190,17 +185,7 @@ class ManyRows(Encoded):
     @classmethod
     def of(cls, rows: Encoded, excluded: Sequence[Any] | None, frame: Any = None) -> "ManyRows":
         """Return rows with what they came from."""
-        return cls(rows.features, rows.X, rows.columns, rows.unusable, rows.begins, excluded, frame)
-
-    def stretches(self, part: slice) -> Iterator[tuple[tuple[str, ...], FloatArray, slice]]:
-        """Yield the records of a part, cut where a feature begins: one has no features that only later ones have."""
-        if self.begins is None:
-            yield self.features, self.X[part], part
-            return
-        inner = {int(at) for at in self.begins if part.start < at < part.stop}
-        for start, stop in pairwise(sorted({part.start, part.stop, *inner})):
-            has = np.flatnonzero(self.begins <= start)
-            yield tuple(self.features[j] for j in has), self.X[start:stop, has], slice(start, stop)
+        return cls(rows.features, rows.X, rows.columns, rows.unusable, excluded, frame)
 
     def column_like(self, values: Any) -> Any:
         """Return one value per record: a series of the data frame's library, or an array."""
@@ -213,6 +198,14 @@ class ManyRows(Encoded):
         if self.frame is None:
             return values
         return dataframe.to_native_frame(dict(zip(names, values.T, strict=True)), like=self.frame)
+
+
+def _check_names(features: Sequence[str], new: Sequence[str]) -> None:
+    for feature in new:
+        whole_text(feature, "a feature")
+    if len({*features}) < len(features):
+        twice = next(name for name in features if features.count(name) > 1)
+        raise ValueError(f"two features have the same name {twice!r}, one for a value of a text: rename a column")
 
 
 def _kind(name: str, cells: Cells) -> Column | None:

@@ -167,9 +167,10 @@ class DatedLocalDrift(DatedFinding):
 
 
 class DatedInputsMoved(DatedFinding):
-    """One finding that features have moved."""
+    """One finding that features have moved; `cause` is the detector whose alarm they explain, or empty."""
 
     clients: tuple[str, ...]
+    cause: str = ""
 
 
 class DatedNotice(DatedFinding):

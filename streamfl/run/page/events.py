@@ -147,6 +147,8 @@ class AnnouncedChange(Event, frozen=True, tag="change"):
     sentence: str
     candidates: tuple[tuple[str, float], ...]
     of_candidates: int
+    # The features that moved, with their means before and since, and at how many clients; 0 is all.
+    moved: tuple[tuple[str, float | None, float | None, int], ...] = ()
 
 
 class Over(Event, frozen=True, tag="over"):
@@ -383,6 +385,10 @@ def change_of(found: Dated, at: int = 0, clients: int | None = None) -> Announce
         candidates=candidates,
         of_candidates=of_candidates,
         sentence=_sentence(found, clients),
+        moved=tuple(
+            (one.feature, finite(one.before), finite(one.after), one.of_clients if one.clients else 0)
+            for one in found.moved[:LISTED]
+        ),
     )
 
 

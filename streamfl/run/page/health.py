@@ -32,10 +32,15 @@ def stalled_minutes(view: View, now: int | None) -> int:
     return silence // MINUTE if silence > max(MINUTE, TIMES * _usual(view)) else 0
 
 
-def _usual(view: View) -> float:
-    """Return how many milliseconds usually lie between two entries; a minute if there are too few to tell."""
+def usually(view: View) -> float | None:
+    """Return how many milliseconds usually lie between two entries; None if there are too few to tell."""
     times = [line.time for line in view.lines if line.time]
-    return median(later - sooner for sooner, later in pairwise(times)) if len(times) > 2 else MINUTE
+    return median(later - sooner for sooner, later in pairwise(times)) if len(times) > 2 else None
+
+
+def _usual(view: View) -> float:
+    known = usually(view)
+    return MINUTE if known is None else known
 
 
 def health(view: View, now: int | None = None) -> tuple[str, str]:
@@ -44,7 +49,7 @@ def health(view: View, now: int | None = None) -> tuple[str, str]:
     Nothing is said before the first round and after the last.
     """
     if minutes := stalled_minutes(view, now):
-        usual = f"usually one comes every {_length(_usual(view))}"
+        usual = f"usually one comes every {length(_usual(view))}"
         what = f"no entry has come since {iso(view.time / 1000.0)}, for {counted(minutes, 'minute')}; {usual}"
         return f"Stalled: {what}. {_waits(view)}", "stalled"
     if view.phase == "ended" or not view.closed:
@@ -57,7 +62,12 @@ def health(view: View, now: int | None = None) -> tuple[str, str]:
     )
 
 
-def _length(milliseconds: float) -> str:
+def length(milliseconds: float) -> str:
+    """Return a time in seconds or minutes.
+
+    >>> length(400.0), length(10_800.0), length(300_000.0)
+    ('1 second', '11 seconds', '5 minutes')
+    """
     seconds = max(1, round(milliseconds / 1000.0))
     return counted(seconds, "second") if seconds < 120 else counted(round(seconds / 60), "minute")
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from streamfl.records.values.times import iso
+from streamfl.run.page.by_name import KINDS, by_name
 from streamfl.run.page.events import Entry, Taken
-from streamfl.run.page.health import health
+from streamfl.run.page.health import health, length, usually
 from streamfl.run.page.view import Card, ClientView, Point, View, means, short
 from streamfl.run.report.words import CHOSEN, IN_PARALLEL, LOCAL, MISSING, count, counted, measured, score, serves
 
@@ -30,8 +31,6 @@ COLUMNS = frozenset({"rejected", "refused"})
 
 # What predictions are measured by: of labels, of targets.
 MEASURES = ("Accuracy", "Mean absolute error")
-
-KINDS = {"restart": "Restart", "local drift": "Local drift", "inputs moved": "Inputs moved", "notice": "Notice"}
 
 # The model that a branch begins with, trained only by its clients since they were latched.
 BRANCHED = CHOSEN | {
@@ -64,6 +63,7 @@ def sections(view: View, letters: Sequence[Sections] = (), now: int | None = Non
         "ledger": [_ledger(line) for line in reversed(view.lines)],
         "epochs": _epochs(view),
         "branches": _branches(view),
+        "tables": by_name(view),
     }
 
 
@@ -117,9 +117,12 @@ def _cards(view: View, head: Sections) -> list[Sections]:
     """Return the figures at the top."""
     since = f", since entry {count(view.first_entry)}" if view.first_entry > 1 else ""
     rejected = f"{count(view.rejected)} rejected{since}{_rate(view)}"
-    at = f"epoch {count(view.epoch)}, entry {count(view.entry)}" if view.entry else "no round has closed"
+    usual = usually(view)
+    pace = "" if usual is None or head["ended"] else f"; an entry every {length(usual)} lately"
+    at = f"epoch {count(view.epoch)}, entry {count(view.entry)}{pace}" if view.entry else "no round has closed"
     number = view.closed if head["ended"] else view.open_round
-    refused = f"{counted(view.refused, 'message')} refused" if view.refused else "taking part"
+    refusals = view.strangers + sum(client.refused for client in view.clients.values())
+    refused = f"{counted(refusals, 'message')} refused" if refusals else "taking part"
     local = counted(view.local_drifts, "local drift") if view.local_drifts else "no local drift"
     what = "Rounds" if head["ended"] else "Round"
     return [

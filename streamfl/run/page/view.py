@@ -195,7 +195,6 @@ class View(msgspec.Struct):
     closed: int = 0
     records: int = 0
     rejected: int = 0
-    refused: int = 0
     restarts: int = 0
     local_drifts: int = 0
     is_regression: bool = False
@@ -248,7 +247,6 @@ class View(msgspec.Struct):
         self.entry, self.time, self.phase = closed.entry, event.time, "closed"
         self.records = total(self.records, closed.records)
         self.rejected = total(self.rejected, closed.rejected)
-        self.refused = total(self.refused, closed.refused)
         if closed.records:
             self._round(closed, event.measured, event.time)
         for taken in event.taken:

@@ -68,12 +68,17 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     'Since round 68 (2026-11-27T11:19:00Z), heat reads 13.8 '
     >>> moved_sentence(found, clients=8).partition("lower")[2]
     ' (46 instead of 59.8) at all 8 clients, and load 2 higher (3 instead of 1) at client m3 (found in round 69).'
+    >>> explains = found.model_copy(update={"moved": moved[:1], "cause": "excess", "labels": ("on",)})
+    >>> moved_sentence(explains, clients=8).partition("8 clients")[2]
+    ', so records of label on have been predicted worse (found in round 69).'
     """
     began = since_time(found)
     since = f"Since round {count(found.since)}{f' ({began})' if began else ''}"
+    whose = f" of {_named('label', found.labels)}" if found.labels else ""
+    worse = f", so records{whose} have been predicted worse" if found.cause else ""
     of = f" after the drift of round {count(found.drift)}" if found.drift else ""
     at = f"(found in round {count(found.round)}{f', {found.time}' if found.time else ''}{of})"
-    return f"{since}, {_readings(found.moved, clients)} {at}."
+    return f"{since}, {_readings(found.moved, clients)}{worse} {at}."
 
 
 def _readings(moved: Sequence[FeatureMoved], clients: int | None) -> str:

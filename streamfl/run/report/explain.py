@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
+from streamfl.run.report.changes import moved_sentence
 from streamfl.run.report.story import story
 from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, score, share
 from streamfl.run.summary import RoundLine
@@ -63,6 +64,9 @@ def _found(result: Result, t: int) -> Iterator[str]:
     for change in result.changes:
         if change.round == t:
             yield change.sentence
+    for moved in result.inputs_moved:
+        if moved.round == t:
+            yield moved_sentence(moved)
     for restart in result.restarts:
         if restart.round == t:
             yield from _restart(restart)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
+from suites.parameters import full
 
 from streamfl.errors import PeerError
 from streamfl.protocol.events import Signed, Unusable
@@ -36,12 +38,19 @@ CLIENTS = 12
 ROUND = 50
 HOSTS = ("a", "b", "c")
 
+# With "confluent" all federations here read records through librdkafka.
+CONNECTOR = os.environ.get("STREAMFL_TEST_CONNECTOR", "kafka")
+
+# Connectors that tests are tried with.
+CONNECTORS = [CONNECTOR, full("confluent")]
+
 # No test waits longer for anything (seconds): a federation that has not come so far has got stuck.
 PATIENCE = 90.0
 
 SETTINGS = """
 [federation]
 name = "{name}"
+connector = "{connector}"
 min_clients = {clients}
 
 [rounds]
@@ -64,7 +73,7 @@ stop_within = 5.0
 form = "json"
 level = "info"
 
-[kafka]
+[{connector}]
 bootstrap_servers = "{bootstrap}"
 part_bytes = 1000
 session_timeout_ms = 6000
@@ -192,6 +201,8 @@ class Federation:
         A folder with another `streamfl` to run, broken on purpose.
     verifier
         Checks the coordinator's signatures of what it tells, if it signs.
+    connector
+        Its name; `kafka.` in `extra` stands for its section.
     """
 
     bootstrap: str
@@ -202,12 +213,13 @@ class Federation:
     extra: Sequence[str] = ()
     package: Path | None = None
     verifier: Verifier | None = None
+    connector: str = CONNECTOR
     name: str = field(default_factory=lambda: f"f{uuid.uuid4().hex[:10]}")
     running: list[Process] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        told = {"name": self.name, "clients": self.clients, "size": self.size}
+        told = {"name": self.name, "clients": self.clients, "size": self.size, "connector": self.connector}
         text = SETTINGS.format(**told, topics=self.topics, bootstrap=self.bootstrap)
         self.settings.write_text(text, encoding="utf-8")
 
@@ -226,7 +238,8 @@ class Federation:
         log, hit = self.folder / f"{name}.log", self.folder / f"{name}.hit"
         hit.unlink(missing_ok=True)
         program = [sys.executable, str(HERE / "killable.py"), dies_at, str(hit)] if dies_at else [COMMAND]
-        chosen = [word for setting in self.extra for word in ("--set", setting)]
+        extra = [re.sub("^kafka[.]", f"{self.connector}.", setting) for setting in self.extra]
+        chosen = [word for setting in extra for word in ("--set", setting)]
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 [*program, *role, "--settings", str(self.settings), *chosen, *arguments],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from halved_stream import JUNK, HalvedStream, answers, first_answers, read
 from kafka import KafkaProducer
+from kafka_federation import CONNECTORS
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE
 from suites.parameters import full
@@ -214,9 +215,10 @@ def test_scorer_host_and_coordinator_are_killed_and_bytes_are_equal_and_every_re
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("connector", CONNECTORS)
 @pytest.mark.parametrize("point", ["update_sent:12", "after_polling:20"])
-def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, broker, federate, halved):
-    federation = federate(halved, *halved.settings())
+def test_a_host_killed_while_records_wait_counts_what_it_has_answered(point, connector, broker, federate, halved):
+    federation = federate(halved, *halved.settings(), connector=connector)
     run_killed(federation, halved, a=[point])
     check_killed_run(federation, halved)
     check_answered_by_models(federation)

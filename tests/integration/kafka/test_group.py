@@ -1,17 +1,17 @@
 """Hosts share the clients: one takes over from another, and no record is lost or counted twice."""
 
 import pytest
-from kafka_federation import check_ledger
+from kafka_federation import CONNECTORS, check_ledger
 from kafka_stream import check_as_undisturbed
 from small_stream import NAMES, ROUNDS, make
 
 SOON = "kafka.session_timeout_ms=3000"
 
 
-@pytest.fixture
-def federation(federate, small):
+@pytest.fixture(params=CONNECTORS)
+def federation(request, federate, small):
     """One whose two hosts share the clients, in the middle of round 6."""
-    federation = federate(small, SOON)
+    federation = federate(small, SOON, connector=request.param)
     a, b = federation.start("a"), federation.start("b")
     both = lambda: a.serves() and b.serves() and a.serves() | b.serves() == set(NAMES)  # noqa: E731
     federation.until("both hosts have clients", both)

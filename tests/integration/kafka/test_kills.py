@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from kafka_federation import HOSTS, Federation, Process, check_ledger
+from kafka_federation import CONNECTORS, HOSTS, Federation, Process, check_ledger
 from kafka_stream import ROUNDS, Recorded, Stages, check_as_undisturbed
 
 from deploy.broker.jars import fetched
@@ -108,8 +108,9 @@ def disturbed(federation: Federation, *points: tuple[str, str]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("connector", CONNECTORS)
 @pytest.mark.parametrize("point", CLIENT_POINTS)
-def test_a_client_host_killed_at_any_point_changes_nothing_that_is_learnt(point, make, stream):
+def test_a_client_host_killed_at_any_point_changes_nothing_that_is_learnt(point, connector, make, stream):
     federation = make()
     disturbed(federation, ("b", point))
     check_as_undisturbed(federation, stream)

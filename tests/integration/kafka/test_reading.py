@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, codec
 from kafka.admin import KafkaAdminClient
+from kafka_federation import CONNECTORS
+from structlog.testing import capture_logs
 
 from streamfl.errors import UsageError
+from streamfl.live.settings.installed import connector_named
+from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, Packed, record_format
 from streamfl.runtime.ports import Placement
-from streamfl_connectors.kafka.connector import KafkaConnector
-from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 FORM = record_format("json", FieldMap(client="site", time="at"))
@@ -28,9 +30,10 @@ def name():
     return f"reading-{uuid.uuid4().hex[:8]}"
 
 
-@pytest.fixture
-def connector(broker, name):
-    connector = KafkaConnector(name, KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap}))
+@pytest.fixture(params=CONNECTORS)
+def connector(request, broker, name):
+    kind = connector_named(request.param)
+    connector = kind(name, kind.Settings.model_validate({"bootstrap_servers": broker.bootstrap}))
     connector.prepare()
     return connector
 
@@ -140,6 +143,52 @@ def test_messy_messages_are_read_as_the_same_lines_of_a_file(broker, connector, 
     assert named == [table.labels[int(code)] for code in table.y]
 
 
+def doubted(connector, broker, name, records, **fields):
+    """Return what a host warns of in records, and the batches that it reads."""
+    topic, known = f"{name}-records", FieldMap(client="site", label="y", **fields)
+    make(broker, topic)
+    write(broker, topic, *(json.dumps({"site": "a", **one}).encode() for one in records), end=True)
+    form = DoubtingOnce(record_format("json", known), Looks(known))
+    host = connector.host("h", Placement((topic,), "field"), form)
+    try:
+        with capture_logs() as log:
+            batches = batches_of(host, "a", len(records))
+    finally:
+        host.close()
+    return [one["event"] for one in log if one["log_level"] == "warning"], batches
+
+
+def test_a_counter_in_messages_is_named_with_its_remedy_and_read_as_it_is(broker, connector, name):
+    records = [{"No": i, "v": i % 7, "y": "pq"[i % 2]} for i in range(1100)]
+    warned, batches = doubted(connector, broker, name, records)
+    assert warned == [
+        "No: has whole numbers that only rise, or only fall, from record to record, as a counter does; leave it "
+        "out with drop in [records.fields]; if it matters how fast, add a column with the difference from the record "
+        "before"
+    ]
+    read = [value for batch in batches for value in batch.X[:, batch.features.index("No")].tolist()]
+    assert read == [*range(1100)]
+
+
+TARGETS = [{"v": i % 7, "y": -200 if i % 5 == 0 else 3.5 + i % 11} for i in range(1100)]
+
+
+def test_a_target_that_is_a_code_is_named_and_counts(broker, connector, name):
+    warned, batches = doubted(connector, broker, name, TARGETS, task="regression")
+    assert warned == [
+        "the target is -200 in 20.0% of the records, far outside the others; if it is not a measurement, add it to "
+        "missing_values in [records]"
+    ]
+    assert sum(map(len, batches)) == 1100
+
+
+def test_the_remedy_leaves_the_records_of_that_target_out(broker, connector, name):
+    settings = {"task": "regression", "missing_values": ("-200",)}
+    warned, batches = doubted(connector, broker, name, TARGETS, **settings)
+    assert warned == []
+    assert (sum(map(len, batches)), sum(batch.bad for batch in batches)) == (880, 220)
+
+
 def test_records_in_every_codec_are_read_to_their_end_mark(broker, connector, name):
     topic = f"{name}-records"
     make(broker, topic)
@@ -154,6 +203,7 @@ def test_records_in_every_codec_are_read_to_their_end_mark(broker, connector, na
         host.close()
 
 
+@pytest.mark.parametrize("connector", ["kafka"], indirect=True)  # librdkafka has every codec
 def test_a_missing_library_stops_the_clients_of_its_partition_before_its_records(
     broker, connector, name, monkeypatch
 ):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from halved_stream import HalvedStream, read
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka_federation import CONNECTORS
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS, SIZE, make
 
@@ -79,9 +80,10 @@ def repartitioned(federation, kind):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("connector", CONNECTORS)
 @pytest.mark.parametrize("point", ["repartitioning_read:4", "repartitioning_uncommitted:4"])
-def test_a_host_killed_between_reading_and_writing_loses_and_doubles_nothing(point, federate, plant):
-    federation = federate(plant, *plant.settings())
+def test_a_host_killed_between_reading_and_writing_loses_and_doubles_nothing(point, connector, federate, plant):
+    federation = federate(plant, *plant.settings(), connector=connector)
     (host,) = started(federation, plant, "a", a=point)
     for until in (*range(4, ROUNDS, 3), ROUNDS):
         plant.write(until)

@@ -29,6 +29,7 @@ from streamfl.protocol import registered
 from streamfl.protocol.messages import Leave
 from streamfl.records.formats import FieldMap, record_format
 from streamfl.runtime.ports import Placement, Unlabelled
+from streamfl_connectors.confluent.connector import ConfluentConnector
 from streamfl_connectors.kafka.access.granted import LogInRights
 from streamfl_connectors.kafka.access.rights import HOLDERS, OPTIONAL, ROLES
 from streamfl_connectors.kafka.connector import KafkaConnector
@@ -43,6 +44,7 @@ ASKED = 60
 SETTINGS = """
 [federation]
 name = "{name}"
+connector = "{connector}"
 min_clients = 2
 [rounds]
 clock = "records"
@@ -60,7 +62,7 @@ exactly_once = true
 [logs]
 form = "json"
 level = "debug"
-[kafka]
+[{connector}]
 patience = 20
 """
 
@@ -80,8 +82,8 @@ class Processes:
 
     WAYS: ClassVar = {"coordinator": "environment", "host": "file", "scorer": "flag"}
 
-    def __init__(self, folder, users, log_in):
-        self.folder, self.users, self.log_in = folder, users, log_in
+    def __init__(self, folder, users, log_in, connector="kafka"):
+        self.folder, self.users, self.log_in, self.connector = folder, users, log_in, connector
         self.running = []
 
     def start(self, role, *words):
@@ -91,17 +93,17 @@ class Processes:
         if password is not None:
             match self.WAYS.get(role):
                 case "environment":
-                    environment["STREAMFL_KAFKA__SASL_PLAIN_PASSWORD"] = password
+                    environment[f"STREAMFL_{self.connector.upper()}__SASL_PLAIN_PASSWORD"] = password
                 case "file":
                     told["sasl_plain_password_file"] = f"{self.folder}/secret"
                     (self.folder / "secret").write_text(f"{password}\n")
                 case "flag":
-                    words = (*words, "--set", f"kafka.sasl_plain_password={password}")
+                    words = (*words, "--set", f"{self.connector}.sasl_plain_password={password}")
                 case _:
                     told["sasl_plain_password"] = password
         settings = self.folder / f"{role}.toml"
         lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items())
-        settings.write_text(SETTINGS.format(name=self.users.name) + lines)
+        settings.write_text(SETTINGS.format(name=self.users.name, connector=self.connector) + lines)
         with (self.folder / f"{role}.log").open("ab") as file:
             command = [COMMAND, *words, "--settings", settings]
             process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
@@ -199,10 +201,13 @@ class TestPasswords:
 
 @pytest.mark.full
 class TestCertificates:
-    def test_a_federation_runs_by_certificates_alone(self, secure, tmp_path):
+    @pytest.mark.parametrize(
+        ("connector", "by"), [("kafka", "certificate"), ("confluent", "certificate"), ("confluent", "password")]
+    )
+    def test_a_federation_runs_by_certificates_or_passwords_alone(self, connector, by, secure, tmp_path):
         users = Users.made(secure, f"m{uuid.uuid4().hex[:8]}")
         locked = lambda role: {**users.certified(role, password=LOCK), "ssl_password": LOCK}  # noqa: E731
-        processes = Processes(tmp_path, users, locked)
+        processes = Processes(tmp_path, users, locked if by == "certificate" else users.log_in, connector)
         try:
             coordinator = processes.start("coordinator", "coordinator", "--until-end")
             host = processes.start("host", "client", "--host", "h", "--until-end")
@@ -317,6 +322,13 @@ def test_a_process_logs_in_with_the_tokens_of_a_registered_provider(tmp_path, li
         with closing(connector.writer(placement, ["c0"])) as writer:
             writer.write("c0", b'{"x": 1, "label": "a"}')
         assert connector.sample(["f.records.*"]).partitions == {"f.records.c0": 1}
+        for kind in (KafkaConnector, ConfluentConnector):
+            reading = kind("f", kind.Settings.model_validate(told))
+            host = reading.host(kind.__name__, placement, record_format("json", FieldMap()))
+            with closing(host):
+                until = time.monotonic() + PATIENCE
+                while not (host.poll_clients() and host.poll_clients()["c0"].waiting):
+                    assert time.monotonic() < until, f"{kind.__name__} has read nothing"
 
 
 LOCK = "opens-the-key-4711"

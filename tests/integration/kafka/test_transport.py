@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
+from kafka_federation import CONNECTORS
 
+from streamfl.live.settings.installed import connector_named
 from streamfl.records.formats import FieldMap, record_format
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import Placement
 from streamfl.testing import Kit
 from streamfl.testing.transport import CHECKS
 from streamfl.wire.signing import OPEN, Listed, PrivateKey, Signatures, Signer, Verifier
-from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.coordinator.link import KafkaCoordinatorLink
 from streamfl_connectors.kafka.hosts.client_links import ClientLinks
-from streamfl_connectors.kafka.settings import KafkaSettings
 
 HOST, COORDINATOR = PrivateKey(bytes(32)), PrivateKey(b"c" * 32)
 
@@ -31,13 +31,18 @@ def signed(name: str) -> tuple[Signatures, Signatures]:
     )
 
 
+@pytest.fixture(params=CONNECTORS)
+def kind(request) -> type[KafkaConnector]:
+    return connector_named(request.param)
+
+
 @pytest.fixture(params=["open", "signed"])
-def kit(request, broker) -> Iterator[Kit]:
-    told = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap, "part_bytes": 100_000})
+def kit(request, kind, broker) -> Iterator[Kit]:
+    told = kind.Settings.model_validate({"bootstrap_servers": broker.bootstrap, "part_bytes": 100_000})
     name = f"t{uuid.uuid4().hex[:10]}"
     of_hosts, of_coordinator = signed(name) if request.param == "signed" else (OPEN, OPEN)
-    connection, topics = Connection(told, of_hosts), Topics(name)
-    connector = KafkaConnector(name, told, of_coordinator)
+    connection, topics = kind.connection(told, of_hosts), Topics(name)
+    connector = kind(name, told, of_coordinator)
     connector.prepare()
     with ExitStack() as made:
 

@@ -177,18 +177,21 @@ class TestErrors:
         ],
     )
     def test_errors_of_kafka_say_whose_fault_it_is_and_what_to_do(self, error, kind, told):
-        with pytest.raises(kind) as raised, explained("b:9092"):
+        with pytest.raises(kind) as raised, explained(KafkaSettings(bootstrap_servers="b:9092")):
             raise error
         assert told in str(raised.value)
         assert "; " in str(raised.value)
         assert raised.value.__cause__ is error
 
     def test_an_error_of_kafka_that_we_do_not_explain_says_that_it_is_kafkas(self):
-        with pytest.raises(PeerError, match="b:9092: CorruptRecordError"), explained("b:9092"):
+        with (
+            pytest.raises(PeerError, match="b:9092: CorruptRecordError"),
+            explained(KafkaSettings(bootstrap_servers="b:9092")),
+        ):
             raise kafka_errors.CorruptRecordError
 
     def test_an_error_that_is_not_kafkas_stays_as_it_is(self):
-        with pytest.raises(ZeroDivisionError), explained("b:9092"):
+        with pytest.raises(ZeroDivisionError), explained(KafkaSettings(bootstrap_servers="b:9092")):
             raise ZeroDivisionError
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from kafka import TopicPartition
-from kafka.structs import MemberState
 from structlog.testing import capture_logs
 
 from streamfl.errors import UsageError
@@ -52,7 +51,7 @@ class Log:
         self.topics, self.begun = topics, begun
         self.settings = KafkaSettings.model_validate({"bootstrap_servers": "127.0.0.1:1"})
 
-    def consumer(self, **_: Any) -> "Group":
+    def record_reader(self, group: str, member: str | None = None) -> "Group":
         return Group(self)
 
     def producer(self, **_: Any) -> Any:
@@ -71,7 +70,7 @@ class Log:
 class Group:
     """A consumer. A poll fails while it has no position for a partition that is not paused."""
 
-    _coordinator = SimpleNamespace(request_rejoin=lambda: None)
+    is_joined = True
 
     def __init__(self, log: Log) -> None:
         self.log, self.subscribed, self.at = log, list[str](), dict[TopicPartition, int]()
@@ -85,9 +84,6 @@ class Group:
 
     def assignment(self) -> set[TopicPartition]:
         return {TopicPartition(topic, n) for topic in self.subscribed for n in range(self.log.topics[topic])}
-
-    def group_metadata(self) -> Any:
-        return SimpleNamespace(state=MemberState.STABLE)
 
     def committed(self, partition: TopicPartition) -> int | None:
         return 0 if partition.topic in self.log.begun else None

@@ -147,7 +147,7 @@ def test_a_record_or_an_end_mark_that_is_refused_is_told_with_what_to_do() -> No
 
 
 def test_a_reader_bears_a_wrong_clock_for_its_patience() -> None:
-    with pytest.raises(PeerError) as raised, explained("b"):
+    with pytest.raises(PeerError) as raised, explained(KafkaSettings(bootstrap_servers="b")):
         raise AHEAD
     Absence(60.0).bear(raised.value)
     with pytest.raises(PeerError, match="set its clock right"):

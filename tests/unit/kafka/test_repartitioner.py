@@ -60,7 +60,7 @@ class Brokers:
 
     time = monotonic
 
-    def consumer(self, **_):
+    def record_reader(self, group, member=None):
         return Consumer(self)
 
     def producer(self, **own):

@@ -123,6 +123,14 @@ class TestFile:
         assert "--drop id,note" in init.told
         assert "may be an identifier and not a label: it has 300 distinct values" in init.told
 
+    def test_init_leaves_out_counters_and_takes_codes_for_missing_values_as_replay_does(self, init):
+        rows = [f"{i};{-999 if i % 9 == 0 else 20 + i % 7},5;{i % 3},0;{'pq'[i % 2]}" for i in range(300)]
+        made = init("a.csv", "--separator", ";", a_csv=csv("No;t;v;y", *rows))
+        assert made.records.fields.drop == ("No",)
+        assert made.records.missing_values == ("-999.5",)
+        assert "t (11.3% of records): -999.5 repeats far outside the other values and counts as missing" in init.told
+        assert "--drop No" in init.told
+
     def test_init_takes_a_column_named_like_a_key_whose_values_repeat_as_a_feature(self, init):
         made = init("a.csv", a_csv=csv("site_id,label", *(f"{i % 50},{i % 2}" for i in range(100))))
         assert made.records.fields.drop == ()
@@ -185,7 +193,7 @@ class TestFile:
                 "meta": {"id": i, "tags": ["a"]},
                 "at": {"ts": 1.7e9 + i},
                 "q": {"label": "ab"[i % 2]},
-                "p": {"x": i, "y": None},
+                "p": {"x": i % 9, "y": None},
             }
             for i in range(200)
         ]

@@ -281,7 +281,9 @@ class TestErrors:
         assert SECRET not in why
 
     def test_a_connector_that_is_not_installed_is_named_with_those_that_are(self, loaded):
-        with pytest.raises(UsageError, match=r"\[federation\] connector: no 'rabbit' is installed; there are kafka"):
+        with pytest.raises(
+            UsageError, match=r"\[federation\] connector: no 'rabbit' is installed; there are confluent, kafka"
+        ):
             connect(loaded(LEAST + "[federation]\nconnector = 'rabbit'\n"))
 
 
@@ -369,7 +371,10 @@ class TestConnectors:
     @pytest.mark.parametrize(
         ("name", "why"),
         [
-            ("rabbit", "[federation] connector: no 'rabbit' is installed; there are gone, kafka, my-pond, odd, pond"),
+            (
+                "rabbit",
+                "[federation] connector: no 'rabbit' is installed; there are confluent, gone, kafka, my-pond, odd, ",
+            ),
             (
                 "gone",
                 "[federation] connector: 'gone' cannot be imported: No module named 'nowhere'; install it again",

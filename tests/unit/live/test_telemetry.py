@@ -3,6 +3,7 @@
 import json
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -42,6 +43,7 @@ from streamfl.protocol.messages import (
     RoundOpened,
     Score,
     Served,
+    Watermark,
 )
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.runtime.transport.memory import MemoryTransport
@@ -261,6 +263,14 @@ class TestCoordinator:
         assert (said, self.measures.not_ready(self.machine)) == ([False, False, True, False], why)
         self.take(told.closed(5, [("c0", 1)]))
         assert self.measures.not_ready(self.machine) is None
+
+    def test_where_labels_come_later_it_is_said_that_none_has_come(self):
+        self.begin()
+        self.step(join("c0"), join("c1"))
+        for entry in (1, 2, 3):
+            self.take(told.closed(entry, [replace(told.accepted("c0", 0), watermark=Watermark("f", 9))]))
+        why = "nothing was learnt in the last 3 entries: no label of a record has come"
+        assert self.measures.not_ready(self.machine) == why
 
     def test_a_coordinator_counts_drifts_refusals_and_the_time_of_scores(self):
         self.begin()

@@ -139,6 +139,13 @@ def test_unknown_features_are_named_once_in_order() -> None:
     assert REGISTRY.unknown_features([]) == ()
 
 
+def test_a_column_without_a_value_is_no_feature_however_the_records_were_polled() -> None:
+    later = [batch(("a", "z"), [[0.0, NAN]]), batch(("a", "z"), [[0.0, NAN], [1.0, 2.0]])]
+    assert REGISTRY.unknown_features(later[:1]) == ()
+    assert REGISTRY.unknown_features([later[0], later[1].head(1)]) == ()
+    assert REGISTRY.unknown_features(later) == ("z",)
+
+
 def test_a_change_of_scaler_by_hand() -> None:
     # z = (x - 1) / 2 with weight 3 and intercept 1: 3 (x - 1) / 2 + 1. With z' = (x - 5) / 4: w' = 3 * 4 / 2 = 6,
     # b' = 1 + 3 (5 - 1) / 2 = 7: 6 (x - 5) / 4 + 7 is the same.

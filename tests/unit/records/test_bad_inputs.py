@@ -82,6 +82,21 @@ CASES = {
     "impossible separator": Bad("f.csv", GOOD, ("cannot be separated by '--'", "one character"), {"separator": "--"}),
     "separator of no CSV": Bad("f.npz", NUMBERS, ("only CSV", "leave --separator out"), {"separator": ";"}),
     "no header": Bad("f.csv", b"5.1,3.5,setosa\n4.9,3.0,setosa\n", ("line 1", "header line")),
+    "numbers as names": Bad(
+        "f.csv",
+        b"turbine,0.0,0.5,y\nE1,1,2,0\n",
+        ("line 1 has 0.5 where the name", "header line", "rename that column"),
+    ),
+    "a report of several tables": Bad(
+        "f.csv",
+        b"Export\n" + b"".join(b"k%d,%s\n" % (i, b",".join([b"1"] * (1 + i % 7))) for i in range(30)),
+        ("no table", 'the first has no ","', "up to 8 columns", "delete the lines before the names"),
+    ),
+    "names twice below notes": Bad(
+        "f.csv",
+        b"Start: 2026\n\nSerial:,ab,ab\n" + b"10:00,1,0\n" * 9,
+        ("line 3 is taken for the header", "names ab more than once", "delete the lines before"),
+    ),
     "duplicate columns": Bad("f.csv", b"a,a,y\n1,2,0\n", ("named a", "its own name")),
     "unknown label": Bad("f.csv", GOOD, ("'z'", "a, b, y", "--label"), {"label": "z"}),
     "unknown drop": Bad("f.csv", GOOD, ("'z'", "a, b, y", "--drop"), {"drop": ["z"]}),

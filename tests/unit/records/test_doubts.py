@@ -116,6 +116,16 @@ def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_m
         assert part in note
 
 
+def test_columns_without_a_value_are_named_and_are_no_twins(tmp_path: Path) -> None:
+    table = csv(tmp_path, {"spare": [""] * N, "void": ["NA"] * N, "a": A, "y": LABELS})
+    (note,) = table.notes
+    assert note == (
+        "columns spare, void: each has no value in any record; leave columns of no use out with --drop spare,void"
+    )
+    late = csv(tmp_path, {"late": ["", *["1.5", "2"] * (N // 2)][:N], "a": A, "y": LABELS})
+    assert late.notes == ()
+
+
 def test_a_constant_text_is_named_as_a_constant_number_is(tmp_path: Path) -> None:
     columns = {"station": ["south"] * N, "seldom": ["on", *[""] * (N - 1)], "kind": ["p", "q"] * (N // 2)}
     table = csv(tmp_path, {**columns, "a": A, "y": LABELS})

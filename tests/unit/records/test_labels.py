@@ -5,7 +5,7 @@ import pytest
 
 from streamfl.errors import UsageError
 from streamfl.records.files.readers import read
-from streamfl.records.labels import identifier, looks_like_identifier
+from streamfl.records.labels import doubt, identifier, looks_like_identifier
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
 from streamfl.run.replay import Replay, ReplaySettings
@@ -77,3 +77,13 @@ def test_labels_that_are_too_many_are_refused_by_the_name_of_their_column(tmp_pa
     path.write_text("a,what\n" + "".join(f"{i % 7},word {i}\n" for i in range(1100)) + "1,word 1\n")
     with pytest.raises(UsageError, match="label column 'what' may be an identifier"):
         read(str(path), label=None)
+
+
+def test_many_whole_numbers_are_classes_until_somebody_says_that_they_are_amounts() -> None:
+    labels, codes = [str(2 * i) for i in range(51)], np.arange(510) % 51
+    assert doubt("kW", labels, codes) == (
+        "label column 'kW' has 51 different numbers, and each counts as a class: if they are amounts, "
+        "add --task regression"
+    )
+    assert doubt("kW", labels[:50], codes % 50) == ""
+    assert doubt("kW", [f"b{label}" for label in labels], codes) == ""

@@ -20,7 +20,11 @@ from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.registry import Registry, TargetUnit
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
 from streamfl.run.model_file import FORMAT, ServedModel
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
 from streamfl.wire import codec
 
 # Predicts "yes" where a > b.
@@ -479,3 +483,17 @@ def test_an_estimators_shared_model_is_saved_and_predicts_what_it_learnt(tmp_pat
     assert ServedModel.load(tmp_path / "m.safetensors").predict(records) == answers
     with pytest.raises(UsageError, match="a model of others"):
         MasterFLClassifier(model="river:linear_model.SoftmaxRegression").served()
+
+
+def test_a_column_without_a_value_is_no_feature_and_may_be_in_records_all_the_same() -> None:
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.normal(size=200), np.full(200, np.nan)])
+    table = Table("t", ("a", "void"), X, (X[:, 0] > 0.0).astype(float), ("low", "high"), np.arange(200))
+    settings = ReplaySettings(20, learning=LearningSettings(features="rounds"))
+    replay = Replay(table, deal(table, 2, "round-robin", 0), settings)
+    replay.run()
+    model = replay._model()
+    assert model.registry.features == ("a",)
+    assert model.predict([{"a": 3.0, "void": None}, {"a": -3.0}]) == ["high", "low"]
+    with pytest.raises(UsageError, match="does not know other"):
+        model.predict([{"a": 3.0, "other": 1.0}])

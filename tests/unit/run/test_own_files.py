@@ -10,6 +10,8 @@ import pytest
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.errors import UsageError
+from streamfl.live.own_models_out import OwnModelsOut
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.protocol.messages.rounds import BranchGroup
 from streamfl.protocol.records import Batch, Span
 from streamfl.records.table import Table
@@ -142,6 +144,26 @@ def test_a_hosts_file_answers_as_its_client_and_what_is_learnt_in_the_open_round
     assert (after.native.agreed.table == before.native.agreed.table).all()
     assert (after.native.agreed.weights == before.native.agreed.weights).all()
     assert after.own_parts["c0"].neighbours.seen == before.own_parts["c0"].neighbours.seen + 3
+
+
+def test_a_hosts_last_file_has_what_its_client_learnt_in_the_open_round_and_those_before_only_closed_rounds(
+    tmp_path: Path,
+):
+    replay, _ = replayed()
+    machine = replay._clients["c0"].machine
+    settings = FederationSettings.model_validate({"records": {"topics": ["r"]}, "learning": {"features": "linear"}})
+    out = OwnModelsOut(tmp_path, settings)
+
+    def learnt() -> int:
+        return ServedModel.load(tmp_path / "c0.safetensors").own_parts["c0"].neighbours.seen
+
+    out.keep([machine], 0.0)
+    before = learnt()
+    machine.learn_early(Batch(Span("c0", 0, 2), np.arange(2), ("a", "b"), np.eye(2), np.zeros(2), ("u", "v")))
+    out.keep([machine], 1e6)
+    assert learnt() == before
+    out.write([machine])
+    assert learnt() == before + 2
 
 
 def test_a_hosts_file_of_a_client_with_a_branch_answers_others_with_the_model_of_all():

@@ -61,7 +61,7 @@ def findings(
         with closing(connection.admin()) as admin:
             check = _Check(connection, admin, topics, placement, records, asked, delayed_labels)
             for subject, step in check.steps():  # noqa: B007  an error names the last one
-                with explained(connection.settings.bootstrap_servers):
+                with explained(connection.settings):
                     findings += step()
     except (StreamflError, kafka_errors.KafkaError) as error:
         findings.append(failed(subject, error))
@@ -356,9 +356,7 @@ def missing_findings(
         names = listed([topic["name"] for topic in topics])
         found = f"no {names} yet"
         if not code and brokers > 1 and settings.replication_factor == 1:
-            remedy = (
-                "the coordinator will make them with one copy each; set replication_factor in [kafka] first for more"
-            )
+            remedy = "the coordinator will make them with one copy each; set replication_factor first for more"
             yield CheckResult("topics", "warning", found, remedy)
         elif not code:
             yield CheckResult("topics", "warning", found, "the coordinator will make them")
@@ -367,7 +365,7 @@ def missing_findings(
             yield CheckResult("topics", "warning", f"{found}, and this log-in may not make them", remedy)
         elif code == kafka_errors.InvalidReplicationFactorError.errno:
             remedy = f"lower it to {brokers} or less, or add brokers"
-            found = f"{found}; [kafka] replication_factor is {settings.replication_factor}, with {brokers} brokers"
+            found = f"{found}; replication_factor is {settings.replication_factor}, with {brokers} brokers"
             yield CheckResult("topics", "error", found, remedy)
         else:
             reason = topics[0]["error_message"] or kafka_errors.for_code(code).__name__
@@ -392,9 +390,7 @@ def durability(topic: Mapping[str, Any], configs: Mapping[str, str], brokers: in
         )
     elif copies == 1 and brokers > 1:
         found = f"topic {name} has one copy, on one of {brokers} brokers"
-        yield CheckResult(
-            name, "warning", found, "move it to 3 copies; set replication_factor in [kafka] for new ones"
-        )
+        yield CheckResult(name, "warning", found, "move it to 3 copies; set replication_factor for new ones")
     elif copies > 1 and needed >= copies:
         found = (
             f"topic {name} takes no message when one of its {copies} brokers is down: min.insync.replicas {needed}"

@@ -107,7 +107,7 @@ class Ends:
         Where they do not answer, or refuse the coordinator, no client is to blame: nothing is known.
         """
         try:
-            with explained(self._connection.settings.bootstrap_servers):
+            with explained(self._connection.settings):
                 self._admin = self._admin or self._connection.admin()
                 described = self._admin.describe_topics(topics)
         except (PeerError, UsageError) as error:
@@ -123,7 +123,7 @@ class Ends:
         absence = Absence(self._connection.settings.patience)
         while True:
             try:
-                with explained(self._connection.settings.bootstrap_servers):
+                with explained(self._connection.settings):
                     return self._asked(partitions)
             except UsageError as error:  # the coordinator's, of which no client is to hear
                 return _unknown_ends(error)

@@ -41,7 +41,7 @@ class Incoming:
     """
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
-        self._servers = connection.settings.bootstrap_servers
+        self._settings = connection.settings
         self._signatures = connection.signatures
         self._topics = topics
         self._consumer = connection.consumer(group_id=topics.coordinator_group, metadata_max_age_ms=NEWS_MS)
@@ -61,7 +61,7 @@ class Incoming:
 
     def assign(self) -> bool:
         """Read from the last committed offset, or from the first message; tell whether any offset was committed."""
-        with explained(self._servers):
+        with explained(self._settings):
             partitions = self._partitions(self._topics.updates)
             if not partitions:
                 raise UsageError(f"this log-in may not see {self._topics.updates}; grant it READ on that topic")
@@ -104,7 +104,7 @@ class Incoming:
         self._listened = True  # a second poll at once sometimes makes the next one wait for half a second
         if self._arrived:
             return
-        with explained(self._servers):
+        with explained(self._settings):
             polled = self._polled(seconds)
         for batch in polled.values():
             self._arrived.extend(batch)

@@ -116,14 +116,14 @@ def until_silent(connection: Connection, topic: str, silence: float, stopped: Ca
     """
     consumer, partition = connection.consumer(fetch_max_wait_ms=WAIT_MS), TopicPartition(topic, 0)
     try:
-        with explained(connection.settings.bootstrap_servers):
+        with explained(connection.settings):
             consumer.assign([partition])
             consumer.seek_to_end(partition)
             consumer.position(partition)
         waited = Silence(silence, time.monotonic())
         while not stopped():
             try:
-                with explained(connection.settings.bootstrap_servers):
+                with explained(connection.settings):
                     if consumer.poll(timeout_ms=int(1000 * TURN)):
                         waited.heard(time.monotonic())
                     elif waited.is_over(time.monotonic()):

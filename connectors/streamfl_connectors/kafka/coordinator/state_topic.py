@@ -61,7 +61,7 @@ class StateTopic:
 
     def last(self, reader: KafkaConsumer) -> LastState:
         """Return the state that was committed last."""
-        with explained(self._settings.bootstrap_servers):
+        with explained(self._settings):
             return last_state(
                 reader, self._topics.state, self._settings.largest_update, self._verifier, wrong=self._wrong
             )
@@ -94,7 +94,7 @@ class StateTopic:
 
         A commit is one transaction: a coordinator that was killed in its first one has left nothing to be read.
         """
-        with explained(self._settings.bootstrap_servers):
+        with explained(self._settings):
             begin, end = bounds(reader, TopicPartition(self._topics.control, 0))
             if begin == end == 0:
                 return False

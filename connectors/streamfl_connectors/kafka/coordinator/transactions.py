@@ -74,13 +74,13 @@ class Transactions:
 
     def get_ready(self) -> None:
         """Learn where the topics are, which takes long."""
-        with explained(self._settings.bootstrap_servers):
+        with explained(self._settings):
             for topic in (self._topics.control, self._topics.models, self._topics.state):
                 self._producer.partitions_for(topic)
 
     def fence(self) -> None:
         """From here on no write of another coordinator counts."""
-        with explained(self._settings.bootstrap_servers):
+        with explained(self._settings):
             self._producer.init_transactions()
 
     def carry_out(self, published: Sequence[FromCoordinator], state: bytes | None) -> None:
@@ -132,7 +132,7 @@ class Transactions:
         until, failed = time.monotonic() + self._settings.patience, False
         while True:
             try:
-                with explained(self._settings.bootstrap_servers):
+                with explained(self._settings):
                     return attempt(failed)
             except PeerError as error:
                 if _is_fenced(error.__cause__):

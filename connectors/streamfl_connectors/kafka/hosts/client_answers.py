@@ -35,7 +35,7 @@ class AnswerWriter:
 
     def write(self, answers: Iterable[RecordAnswer]) -> None:
         """Write answers; `flush` makes sure of them."""
-        with explained(self._settings.bootstrap_servers):
+        with explained(self._settings):
             for answer in answers:
                 self._producer.send(self._topic, answer.value, key=answer.key).add_errback(self._failed.append)
                 self._open = True
@@ -52,7 +52,7 @@ class AnswerWriter:
         """
         if not self._open:
             return
-        with explained(self._settings.bootstrap_servers):
+        with explained(self._settings):
             self._producer.flush(timeout=self._settings.patience)
             if self._failed:
                 raise self._failed[0]

@@ -38,7 +38,7 @@ class ClientLinks(Links):
         super().__init__()
         self._updates = topics.updates
         self._signer = connection.signatures.own
-        self._servers = connection.settings.bootstrap_servers
+        self._settings = connection.settings
         self._denied: list[kafka_errors.AuthorizationError] = []
         self._before_update = before_update
         self._part_bytes = connection.settings.part_bytes
@@ -67,7 +67,7 @@ class ClientLinks(Links):
             This log-in may not write updates any more: asking again would be in vain.
         """
         if self._denied:
-            with explained(self._servers):
+            with explained(self._settings):
                 raise self._denied[-1]
         if isinstance(message, Update):
             self._before_update()

@@ -15,22 +15,9 @@ from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordForm
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
+from streamfl_connectors.kafka.record_reader import RecordReader
 
 LOG = structlog.get_logger("streamfl.kafka.records")
-
-# The most bytes of a fetch, from one partition and in all. They bound what a client holds beyond its room.
-FETCHED_OF_ONE, FETCHED = 512 * 1024, 16 * 1024 * 1024
-
-# A poll returns everything that was fetched. kafka-python 3.0.12 loses the rest of a fetch if its partition is paused
-# between two polls: after `resume` it is neither returned nor fetched again.
-EVERYTHING = 1_000_000
-
-# How the consumer of a feed fetches.
-FETCHES = {
-    "max_poll_records": EVERYTHING,
-    "max_partition_fetch_bytes": FETCHED_OF_ONE,
-    "fetch_max_bytes": FETCHED,
-}
 
 
 class Feed:
@@ -49,7 +36,7 @@ class Feed:
     def __init__(
         self,
         connection: Connection,
-        consumer: KafkaConsumer,
+        consumer: RecordReader,
         placement: Placement,
         records: RecordFormat,
         counts: ReadingCounts,
@@ -204,7 +191,7 @@ class Feed:
     # --- reading again -----------------------------------------------------------------------------------------
 
     def _explained_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:
-        with explained(self._connection.settings.bootstrap_servers):
+        with explained(self._connection.settings):
             return self._read_again(partition, positions)
 
     def _read_again(self, partition: TopicPartition, positions: Sequence[int]) -> Decoded:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.delayed import LogHalves
@@ -15,7 +15,7 @@ from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.hosts.client_answers import AnswerReader
-from streamfl_connectors.kafka.hosts.feed import FETCHES, Feed
+from streamfl_connectors.kafka.hosts.feed import Feed
 
 LOG = structlog.get_logger("streamfl.kafka.labels")
 
@@ -42,7 +42,7 @@ class LabelFeed:
     ) -> None:
         self.halves: dict[str, LogHalves] = {}
         self._placement, self._delayed_labels = placement, delayed_labels
-        self._consumer: KafkaConsumer = connection.consumer(**FETCHES)
+        self._consumer = connection.record_reader(topics.clients_group)
         self._feed = Feed(connection, self._consumer, delayed_labels.placement, delayed_labels.records, counts, bury)
         self._answers = AnswerReader(connection, topics.predictions)
         self._beside: dict[TopicPartition, tuple[PartitionReader, PartitionReader]] = {}  # by that of records

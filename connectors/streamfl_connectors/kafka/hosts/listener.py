@@ -56,7 +56,7 @@ class Listener:
     def __init__(
         self, connection: Connection, topics: Topics, wake: Callable[[], None], *, follows: bool = False
     ) -> None:
-        self._servers = connection.settings.bootstrap_servers
+        self._settings = connection.settings
         self._topics = topics
         self._wake = wake
         self._assembly = PartAssembly(connection.settings.largest_update, budget=connection.settings.unfinished_bytes)
@@ -75,7 +75,7 @@ class Listener:
         self._absence = Absence(connection.settings.patience)
         self.opened: tuple[RoundOpened, ...] = ()
         self._consumer: KafkaConsumer = connection.consumer()
-        with explained(self._servers):
+        with explained(self._settings):
             if follows:
                 self.opened = last_opened(self._consumer, topics.control, self._verifier)
             self._catch_up()
@@ -122,7 +122,7 @@ class Listener:
         try:
             while not self._stop.is_set():
                 try:
-                    with explained(self._servers):
+                    with explained(self._settings):
                         polled = self._consumer.poll(timeout_ms=POLL_MS)
                 except PeerError as error:
                     self._absence.bear(error)

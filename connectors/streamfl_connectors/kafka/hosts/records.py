@@ -4,10 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 import structlog
-from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.structs import MemberState
 
 from streamfl.errors import PeerError
 from streamfl.runtime.log.dead_letters import DeadLetter
@@ -27,7 +25,7 @@ from streamfl_connectors.kafka import dead_letters
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.administration import partition_counts, require
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.hosts.feed import FETCHES, Feed
+from streamfl_connectors.kafka.hosts.feed import Feed
 from streamfl_connectors.kafka.hosts.labels import LabelFeed
 from streamfl_connectors.kafka.lasting import LastingProducer
 from streamfl_connectors.kafka.partitions import added, beyond, wrong_placement
@@ -72,14 +70,7 @@ class RecordConsumer:
         self._placement = placement
         self._format = records
         self._counts = counts
-        self._consumer: KafkaConsumer = connection.consumer(
-            group_id=topics.clients_group,
-            group_instance_id=host,
-            session_timeout_ms=connection.settings.session_timeout_ms,
-            heartbeat_interval_ms=connection.settings.session_timeout_ms // 4,
-            partition_assignment_strategy=(CooperativeStickyAssignor(),),
-            **FETCHES,
-        )
+        self._consumer = connection.record_reader(topics.clients_group, host)
         self._letters = LastingProducer(connection, linger_ms=20)
         self._unwritten = Tally(LOG, "a dead letter was not written")
         self._admin: KafkaAdminClient | None = None
@@ -104,7 +95,7 @@ class RecordConsumer:
         UsageError
             There are some, and none fits.
         """
-        with explained(self._connection.settings.bootstrap_servers):
+        with explained(self._connection.settings):
             self._subscribe()
         return True
 
@@ -222,7 +213,7 @@ class RecordConsumer:
     def read(self) -> bool:
         """Read further partitions with room; tell whether there were messages."""
         try:
-            with explained(self._connection.settings.bootstrap_servers):
+            with explained(self._connection.settings):
                 return self._read()
         except PeerError as error:
             self._absence.bear(error)
@@ -242,16 +233,10 @@ class RecordConsumer:
         return self.labels.read(self._feed) or bool(polled)
 
     def _join(self) -> int:
-        """Join the group if it rebalances; return how many milliseconds the next poll waits for that.
-
-        A poll of kafka-python 3.0.12 that begins to join, because topics are new or the subscription has changed, may
-        end before the group has answered. When the answer is on its way, the next poll finds no reason to join, and
-        never reads it: this member would stay without its new partitions, send no heartbeats and be removed. So the
-        reason is repeated until the member has joined.
-        """
-        if self._consumer.group_metadata().state == MemberState.STABLE:
+        """Join the group if it rebalances; return how many milliseconds the next poll waits for that."""
+        if self._consumer.is_joined:
             return 0
-        self._consumer._coordinator.request_rejoin()
+        self._consumer.rejoin()
         return GROUP_POLL_MS
 
     @property
@@ -261,8 +246,8 @@ class RecordConsumer:
         A partition that a host gives up belongs to nobody until the group has joined again. A host that ended then
         would leave it so, if it is the one to which it was to go.
         """
-        is_stable = bool(self._consumer.group_metadata().state == MemberState.STABLE)
-        return is_stable and bool(self._consumer.assignment() == self._feed.readers.keys() | self._left_out.keys())
+        assigned = self._consumer.assignment()
+        return self._consumer.is_joined and assigned == self._feed.readers.keys() | self._left_out.keys()
 
     @property
     def hungry(self) -> bool:
@@ -320,7 +305,7 @@ class RecordConsumer:
             self._consumer.commit(offsets, timeout_ms=2000)
         except kafka_errors.FencedInstanceIdError:
             # Only this error shows it: kafka-python silently stops its heartbeats and continues to poll.
-            with explained(self._connection.settings.bootstrap_servers):
+            with explained(self._connection.settings):
                 raise
         except kafka_errors.KafkaError as error:
             LOG.info("the group's offsets were not committed; they are behind the ledger", reason=repr(error))

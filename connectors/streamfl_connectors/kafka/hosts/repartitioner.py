@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 import structlog
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl.errors import PeerError, TakenOverError, UsageError
@@ -27,7 +27,6 @@ from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts, Record
 from streamfl_connectors.kafka.absence import Absence, let_go
 from streamfl_connectors.kafka.administration import ALLOWANCE, configs_of, partition_counts
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.hosts.feed import FETCHES
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of
 from streamfl_connectors.kafka.topics import REPARTITIONED_BYTES
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -118,7 +117,7 @@ class Repartitioner:
             self._failed = error
 
     def _repartition(self, stop: threading.Event, absence: Absence) -> None:
-        with explained(self._connection.settings.bootstrap_servers), closing(self._session()) as session:
+        with explained(self._connection.settings), closing(self._session()) as session:
             session.begin()
             while not stop.is_set():
                 stop.wait(session.step())
@@ -171,7 +170,7 @@ class Session:
             batch_size=256 * 1024,
             max_request_size=REPARTITIONED_BYTES,
         )
-        self._consumer: KafkaConsumer = connection.consumer(group_id=topics.repartition_group, **FETCHES)
+        self._consumer = connection.record_reader(topics.repartition_group)
         self._admin: KafkaAdminClient = connection.admin()
 
     def begin(self) -> None:
@@ -235,7 +234,7 @@ class Session:
         """Fill the index with the records that were written last."""
         window = 0 if self._labels is None else self._labels.window
         places = [TopicPartition(self._topics.client_records, number) for number in range(partitions)]
-        with closing(self._connection.consumer(**FETCHES)) as reader:
+        with closing(self._connection.record_reader(self._topics.repartition_group)) as reader:
             reader.assign(places)
             begins, ends = reader.beginning_offsets(places), reader.end_offsets(places)
             for place in places:
@@ -356,7 +355,7 @@ class Session:
 
     def _too_large(self, kind: Kind) -> Whose:
         what = f"it has more than {self._largest} bytes"
-        remedy = f"raise max.message.bytes of {self._targets[kind]}, and max_request_size in [kafka]"
+        remedy = f"raise max.message.bytes of {self._targets[kind]}, and max_request_size"
         return Whose(reason=Reason(f"{what}; {remedy}", ReasonCode.TOO_LARGE))
 
     def _whose_of(self, kind: Kind, messages: Sequence[Any]) -> list[Whose]:

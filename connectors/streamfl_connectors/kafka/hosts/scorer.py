@@ -108,7 +108,7 @@ class KafkaScorer:
             linger_ms=0,
             batch_size=256 * 1024,
         )
-        with explained(settings.bootstrap_servers):
+        with explained(settings):
             producer.init_transactions()
         return producer
 
@@ -133,7 +133,7 @@ class KafkaScorer:
     def read(self) -> Sequence[UnlabelledRecords]:
         """Return the next records; bad ones become dead letters with the next answers."""
         try:
-            with explained(self._connection.settings.bootstrap_servers):
+            with explained(self._connection.settings):
                 polled = self._polled()
         except PeerError as error:
             self._absence.bear(error)
@@ -308,7 +308,7 @@ class KafkaScorer:
         """
         if not isinstance(error, MOVED):
             try:
-                with explained(self._connection.settings.bootstrap_servers):
+                with explained(self._connection.settings):
                     raise error
             except PeerError as explanation:
                 self._absence.bear(explanation)

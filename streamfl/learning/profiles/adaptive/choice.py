@@ -18,6 +18,10 @@ from streamfl.protocol.digits import significant
 # docs/choices.md, "A restart".
 SURE = 2.0
 
+# What a model from outside of the epoch must gain over the best of the epoch to show that more than the inputs has
+# moved: as in the change test, a smaller rise does not matter. docs/choices.md, "When only the inputs move".
+MARGIN = 0.01
+
 # The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
 ROUNDING = 1e-9
 
@@ -61,6 +65,7 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None  # the clients concerned; None means all
+    earlier: tuple[str, ...] = ()  # names of candidates that served earlier in this epoch, on other inputs
     # By candidate scored so far, the model after its step.
     stepped: dict[str, FloatArray] = field(default_factory=dict)
     losses: dict[str, dict[str, float]] = field(default_factory=dict)  # by candidate and client, the sum of scores
@@ -107,8 +112,11 @@ class Choice:
         """
         if self.alarm.wanted in self.stepped:
             return self.alarm.wanted
+        return self._least(self.stepped)
+
+    def _least(self, names: Collection[str]) -> str:
         common = self._common()
-        return min(self.stepped, key=lambda name: math.fsum(self.losses[name][c] for c in common))
+        return min(names, key=lambda name: math.fsum(self.losses[name][c] for c in common))
 
     def scores(self) -> dict[str, float]:
         """Return by candidate the mean score over the records by which `best` compares; empty if there are none."""
@@ -120,6 +128,21 @@ class Choice:
     def _common(self) -> set[str]:
         """Return the clients that scored every candidate."""
         return set.intersection(*(set(sums) for sums in self.losses.values()))
+
+    @property
+    def is_of_inputs(self) -> bool:
+        """Tell whether the inputs explain the alarm: they differ, and no other model gains over those of this epoch.
+
+        Live models learn the new records anyway, and those kept in this epoch know the same concept on other inputs:
+        a season that comes back. Abrupt drift of y given x is surely answered by another: scratch, the model of an
+        earlier epoch, or a relabelled one. A new label, or an operator, needs no answer.
+        """
+        if self.alarm.wanted or self.alarm.cause in {"new-label", "operator"} or not self.observed.moved:
+            return False
+        best, scores = self.best(), self.scores()
+        known = self._least([name for name in (*self.live, *self.earlier) if name in self.stepped])
+        gains = bool(scores) and scores[known] - scores[best] >= MARGIN
+        return not (gains and self.surely_better(self.losses[best], known))
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
         """Return whether losses by client are lower than a candidate's, by `by` standard errors over clients.

@@ -17,9 +17,9 @@ from streamfl.learning.profiles.adaptive.candidates import Remembered, candidate
 from streamfl.learning.profiles.adaptive.choice import Choice
 from streamfl.learning.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
-from streamfl.learning.profiles.base import Deliberation, Profile, ProfileOptions, Restart, RoundPlan
+from streamfl.learning.profiles.base import Decision, Deliberation, Profile, ProfileOptions, Restart, RoundPlan
 from streamfl.protocol.alarm import Alarm, Reading
-from streamfl.protocol.messages import BranchGroup, HoldoutRule, LocalDrift
+from streamfl.protocol.messages import BranchGroup, HoldoutRule, InputsMoved, LocalDrift
 from streamfl.protocol.messages.changes import LocalState
 
 # Records that a client holds out, over all labels. docs/choices.md, "Excess".
@@ -156,14 +156,17 @@ class Promotion(Profile):
             eta=self._candidates_eta,
             whitened=self.ladder.whitened,
             clients=alarm.clients if alarm.local else None,
+            earlier=self.pool.of_epoch(self.epoch),
         )
 
-    def conclude(self, deliberation: Deliberation) -> Restart | LocalDrift:
-        """Begin an epoch with the chosen model, or latch the clients that drifted alone."""
+    def conclude(self, deliberation: Deliberation) -> Decision:
+        """Begin an epoch with the chosen model, latch the clients that drifted alone, or follow the inputs."""
         if not isinstance(deliberation, Choice):
             raise BrokenInvariantError("a deliberation of another profile")
         if deliberation.alarm.local:
             return self._latch_clients(deliberation)
+        if self.latch is None and deliberation.is_of_inputs:
+            return self._follow(deliberation)
         return self._restart(deliberation)
 
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
@@ -260,11 +263,7 @@ class Promotion(Profile):
         alarm, t = choice.alarm, choice.observed.round
         chosen = choice.best()
         self.epoch += 1
-        former = self.trail.before(alarm.since)
-        if former is not None:
-            self.pool.add(former, epoch=self.epoch - 1, chosen=chosen)
-        goes_on = chosen in choice.live and chosen != self.main.shadow_name
-        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
+        goes_on = self._remember(choice, chosen, epoch=self.epoch - 1)
         serving = self.main.serves
         self.main.reset(choice.stepped[chosen], np.zeros_like(choice.stepped[chosen]))
         self.trail, self.branches, self.latch = Trail(), [], None
@@ -280,6 +279,34 @@ class Promotion(Profile):
         names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
+
+    def _remember(self, choice: Choice, chosen: str, *, epoch: int) -> bool:
+        """Keep the model from before the alarm for a recall; return whether a model that learnt with it is chosen."""
+        former = self.trail.before(choice.alarm.since)
+        if former is not None:
+            self.pool.add(former, epoch=epoch, chosen=chosen)
+        goes_on = chosen in choice.live and chosen != self.main.shadow_name
+        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
+        return goes_on
+
+    def _follow(self, choice: Choice) -> InputsMoved:
+        """Go on in this epoch from the best model, and compare with records of the new inputs from now on."""
+        alarm, t, chosen = choice.alarm, choice.observed.round, choice.best()
+        self._remember(choice, chosen, epoch=self.epoch)
+        W = choice.stepped[chosen]
+        self.main.reset(W, np.zeros_like(W))
+        self.held_since = t + 1
+        self.detector.reset()
+        return InputsMoved(
+            round=t,
+            epoch=self.epoch,
+            statistic=alarm.statistic,
+            threshold=alarm.threshold,
+            since=alarm.since,
+            labels=alarm.labels,
+            moved=choice.observed.moved,
+            cause=alarm.cause,
+        )
 
     # --- clients apart -----------------------------------------------------------------------------------------
 

@@ -90,6 +90,10 @@ class RecallPool:
             others = {name: e.used for name, e in self.entries.items() if name not in {self.current, chosen}}
             del self.entries[min(others, key=lambda name: others[name])]
 
+    def of_epoch(self, epoch: int) -> tuple[str, ...]:
+        """Return the names of the entries that were kept or chosen in an epoch."""
+        return tuple(name for name, entry in self.entries.items() if entry.used == epoch)
+
     def choose(self, name: str, *, epoch: int, same: bool = False) -> None:
         """Record the entry from which the new epoch begins; any other name is a new concept, unless `same`.
 

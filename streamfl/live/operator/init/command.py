@@ -109,8 +109,8 @@ Found = tuple[Request, Roles, RecordsLayout, str]
 
 
 def _at_file(asked: InitRequest, name: str, table: Mapping[str, Any]) -> Found:
-    roles, layout, records = of_file.looked_at(asked.request, name, asked.clients, asked.client)
-    return asked.request, roles, layout, f"{Path(asked.request.source).name} ({records:,} records)"
+    request, roles, layout, records = of_file.looked_at(asked.request, name, asked.clients, asked.client)
+    return request, roles, layout, f"{Path(request.source).name} ({records:,} records)"
 
 
 def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> Found:

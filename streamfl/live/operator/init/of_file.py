@@ -6,6 +6,7 @@ from itertools import chain
 
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
+from streamfl.live.operator.init.doubted import doubted, has_commas
 from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.records.assembly import Blocks, RowBlock
@@ -36,8 +37,8 @@ class _Counted:
 
 def looked_at(
     request: Request, federation: str, clients: int | None, client: str | None
-) -> tuple[Roles, RecordsLayout, int]:
-    """Return the roles of a file's columns, the layout of a federation on it, and how many records it has.
+) -> tuple[Request, Roles, RecordsLayout, int]:
+    """Return how records are read, the roles of columns, the layout of a federation, and how many records there are.
 
     Parameters
     ----------
@@ -63,14 +64,25 @@ def looked_at(
             raise request.refusal("it has no records", "give a file with at least one")
         if not len(first.places):
             raise request.refusal(f"none of its first records can be read; {first.rejected[0].reason}", "correct it")
-        roles = roles_of(request, _looked(opened, first), client)
+        looked = _looked(opened, first)
+        request, roles = _doubted(request, roles_of(request, looked, client), looked.fields, client)
         counted = _Counted(client)
         texts = [TextColumn(name, values, request.reading) for name, values in roles.categories.items()]
         for block in chain([first], opened.each):
             counted.add(block)
             texts = [column.followed(block.features.get(column.name, ())) for column in texts]
     roles = replace(roles, categories={column.name: _declared(column) for column in texts})
-    return roles, _layout(request, federation, counted, clients), counted.records
+    return request, roles, _layout(request, federation, counted, clients), counted.records
+
+
+def _doubted(
+    request: Request, roles: Roles, fields: Mapping[str, Cells], client: str | None
+) -> tuple[Request, Roles]:
+    """Leave out counters, and add usual codes to the missing values, as `read` does of the file."""
+    as_read = replace(request, decimal=",") if has_commas(request, fields) else request
+    owners = words(fields[client], NAMES) if client is not None else ()
+    found, roles = doubted(as_read, roles, fields, owners)
+    return replace(request, missing_values=found.missing_values), roles
 
 
 def _declared(column: TextColumn) -> tuple[str, ...]:

@@ -7,16 +7,14 @@ from statistics import median
 import msgspec
 import numpy as np
 
+from streamfl.live.operator.init.doubted import doubted, has_commas
 from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interval_of
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
-from streamfl.records.columns import decimals
-from streamfl.records.doubts.of_messages import doubts
-from streamfl.records.doubts.of_tables import COUNTER
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request
-from streamfl.records.values.cells import NAMES, Cells, numbers, words
+from streamfl.records.values.cells import NAMES, Cells, words
 from streamfl.runtime.ports import TopicSample
 
 
@@ -59,33 +57,12 @@ def looked_at(
     if not objects:
         return request, *_of_packed(request, topics, sample, values, client)
     read = _Read(Looked(columns_of(request, objects), as_messages=True), len(objects), len(values))
-    if request.decimal is None and "," in decimals(read.looked.fields).values():
+    if has_commas(request, read.looked.fields):
         request = replace(request, decimal=",")  # a message is read by itself, and may leave it open
     roles = roles_of(request, read.looked, client)
     owners = words(read.looked.fields[client], NAMES) if client is not None else [owner for owner, _ in whole]
     request, roles = doubted(request, roles, read.looked.fields, owners)
     return request, roles, _layout(topics, sample, read, client), read.records
-
-
-def doubted(
-    request: Request, roles: Roles, fields: Mapping[str, Cells], owners: Sequence[str]
-) -> tuple[Request, Roles]:
-    """Leave out counters, and take usual codes for missing values; both stand in the settings that are written."""
-    names = list(roles.features)
-    if not names:
-        return request, roles
-    X = np.column_stack([numbers(fields[name], request.reading)[0] for name in names])
-    targets = None if roles.labels else numbers(fields[roles.label], request.reading)[0]
-    found = doubts(names, X, targets, owners, missing_values=request.missing_values)
-    codes = found.usual(names, X)
-    drop = dict.fromkeys(found.counters, COUNTER)
-    roles = replace(
-        roles,
-        drop={**roles.drop, **drop},
-        features=tuple(name for name in names if name not in drop),
-        notes=(*roles.notes, *found._replace(counters=[]).told(codes)),
-    )
-    return replace(request, missing_values=(*request.missing_values, *(f"{code:.10g}" for code in codes))), roles
 
 
 def object_of(value: bytes) -> Object | None:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from streamfl.live.operator.init.doubted import doubted
 from streamfl.live.operator.init.layout import LabelsLayout, RecordsLayout, interval_of
-from streamfl.live.operator.init.of_topic import columns_of, doubted, object_of
+from streamfl.live.operator.init.of_topic import columns_of, object_of
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.records.objects import Object, flat
 from streamfl.records.request import LABEL_NAMES, Request

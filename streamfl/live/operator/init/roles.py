@@ -8,7 +8,7 @@ import numpy as np
 from streamfl.bounds import is_name
 from streamfl.errors import UsageError
 from streamfl.records.columns import SAMPLE, TIMES, Column, LeftOutColumn, NumberColumn, TextColumn, infer
-from streamfl.records.labels import LabelTexts, identifier, resolve
+from streamfl.records.labels import LabelTexts, doubt, resolve
 from streamfl.records.request import LABEL_NAMES, Request, check_names
 from streamfl.records.values.cells import Cells, listed, quoted, text
 from streamfl.records.values.dates import Order
@@ -139,8 +139,8 @@ def _labels(request: Request, label: str, cells: Cells) -> tuple[tuple[str, ...]
     if not (codes >= 0).any():
         raise request.refusal(f"no record has a value in the label {label!r}", "name another one with --label")
     _, labels = resolve(request, seen, codes[codes >= 0])
-    remark = identifier(label, codes[codes >= 0]) if labels else ""
-    return labels, [f"{remark}; name another with --label"] if remark else []
+    remark = doubt(label, labels, codes[codes >= 0]) if labels else ""
+    return labels, [remark] if remark else []
 
 
 def _without_strays(name: str, cells: Cells) -> Cells:

@@ -39,12 +39,14 @@ def introduction(
     Examples
     --------
     >>> from streamfl.protocol.records import Span
-    >>> first = Batch(Span("p", 0, 2), np.arange(2), ("x",), np.array([[1.0], [2.0]]), np.zeros(2), ("a",))
+    >>> X = np.array([[1.0, np.nan], [2.0, np.nan]])
+    >>> first = Batch(Span("p", 0, 2), np.arange(2), ("x", "empty"), X, np.zeros(2), ("a",))
     >>> join = introduction("c0", "7f", 0, (first,), question=1)
-    >>> join.records, join.labels, join.moments.mean
-    (2, ('a',), array([1.5]))
+    >>> join.records, join.labels, join.moments.features, join.moments.mean
+    (2, ('a',), ('x',), array([1.5]))
     """
-    labels, moments = labels_in(first), moments_of(first)
+    valued = {name for batch in first for name in batch.valued()}
+    labels, moments = labels_in(first), moments_of(first).among(valued)
     return Join(
         client=client,
         nonce=nonce,

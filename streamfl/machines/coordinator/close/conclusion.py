@@ -4,13 +4,13 @@ The data flow says what depends on what. The entry names the registry under whic
 online is merged under the labels that are agreed on after it. Only then does the next round begin.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from streamfl.learning.pooling.sums import EVERYBODY
-from streamfl.learning.profiles.base import Restart
+from streamfl.learning.profiles.base import Decided, Restart
 from streamfl.machines.coordinator.close.entry import enter, evict
-from streamfl.machines.coordinator.close.inputs import inputs_after, with_moved
+from streamfl.machines.coordinator.close.inputs import inputs_after, reference_after, with_moved
 from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
@@ -19,9 +19,7 @@ from streamfl.machines.coordinator.saved.announcements import Announcement, anno
 from streamfl.machines.coordinator.saved.one_drift import in_one_drift
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
-from streamfl.protocol.messages import LocalDrift, Refusal, RoundClosed
-
-Decided = Sequence[Restart | LocalDrift]
+from streamfl.protocol.messages import Refusal, RoundClosed
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +71,7 @@ def conclusion(
         drifts=drifts,
         restart=None if restart is not None else state.restart,
         inputs=inputs.among({*members, EVERYBODY}),
+        reference=reference_after(closing, state).among({*members, EVERYBODY}),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
         known_labels=agreed.known_labels,

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from streamfl.learning.drift.evidence import RoundEvidence
-from streamfl.learning.profiles.base import Deliberation
-from streamfl.machines.coordinator.close.conclusion import Decided
+from streamfl.learning.profiles.base import Decided, Deliberation
+from streamfl.machines.coordinator.close.inputs import sent_moments
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.standing import Standing
@@ -14,6 +14,8 @@ def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decided | Del
     """Pass what the round has shown to the profile: it advances, or after an alarm deliberates."""
     state, profile = standing.state, standing.state.profile
     seen, aggregation = observe(closing, standing)
+    if not closing.counted.pooled:  # a total may hold noise, whose size is not known here
+        seen = replace(seen, moved=state.reference.moved(state.round, sent_moments(closing, state.registry)))
     alarm = state.alarm_or_order(profile.close(seen))
     closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
     if alarm is None:

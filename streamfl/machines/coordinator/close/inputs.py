@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.drift.inputs import Inputs
-from streamfl.learning.profiles.base import Restart
+from streamfl.learning.drift.inputs import NAMED, Inputs
+from streamfl.learning.drift.reference import Reference
+from streamfl.learning.profiles.base import Decided, Restart
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, Announcement, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -20,21 +21,33 @@ from streamfl.protocol.registry import Registry
 
 # Sums are rounded to steps of at most a quarter of their deviation (`second_steps`). So the values of a round count
 # as at least half a step apart, in scales of their feature: equal ones would seem to move with the rounding.
+# docs/choices.md, "Inputs".
 _ROUNDED = 1 / 8
 
 
 def inputs_after(
-    closing: Closing, decided: Sequence[Restart | LocalDrift], state: CoordinatorState
+    closing: Closing, decided: Decided, state: CoordinatorState
 ) -> tuple[Inputs, tuple[FeatureMoved, ...]]:
     """Return what is remembered of features after a round, and which of them moved.
 
     Where only a total of all clients is known, it counts as one client.
     """
-    pooled = bool(closing.counted.pooled)
-    updates = closing.counted.updates if pooled else closing.senders
-    sent = {update.client: found for update in updates if (found := _moments(update, state.registry)) is not None}
+    pooled, sent = bool(closing.counted.pooled), sent_moments(closing, state.registry)
     is_whole = pooled or closing.opened.message.asks.measured is None
     return state.inputs.after(state.round, sent, is_whole=is_whole, is_drift=any(map(_is_drift, decided)))
+
+
+def reference_after(closing: Closing, state: CoordinatorState) -> Reference:
+    """Return the means since held-out records have been gathered, or if there are none since the last restart."""
+    held = closing.opened.plan.held
+    since = state.restarted + 1 if held is None else held.since
+    return state.reference.after(sent_moments(closing, state.registry), since=since)
+
+
+def sent_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
+    """Return by client the moments of features that a round's updates carry, of those whose turn it was."""
+    updates = closing.counted.updates if closing.counted.pooled else closing.senders
+    return {update.client: found for update in updates if (found := _moments(update, registry)) is not None}
 
 
 def with_moved(
@@ -49,6 +62,8 @@ def with_moved(
         return tuple(made)
     if any(map(_is_drift, made)):
         return tuple(replace(each, moved=moved) if _is_drift(each) else each for each in made)
+    if any(isinstance(each, InputsMoved) for each in made):
+        return tuple(_with_more(each, moved) if isinstance(each, InputsMoved) else each for each in made)
     clients = sorted({name for one in moved for name in one.clients})
     alone = InputsMoved(
         round=closed.round,
@@ -61,6 +76,13 @@ def with_moved(
         clients=tuple(clients[:MOST_NAMED]) if all(one.clients for one in moved) else (),
     )
     return (*made, with_places(alone, members))
+
+
+def _with_more(made: InputsMoved, moved: tuple[FeatureMoved, ...]) -> InputsMoved:
+    """Return an announcement with further features."""
+    names = {one.feature for one in made.moved}
+    more = (one for one in moved if one.feature not in names)
+    return replace(made, moved=(*made.moved, *more)[:NAMED])
 
 
 def _is_drift(found: Restart | Announcement) -> bool:

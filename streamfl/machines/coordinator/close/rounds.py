@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.profiles.base import Answer, Deliberation
-from streamfl.machines.coordinator.close.conclusion import Decided, conclusion
+from streamfl.learning.profiles.base import Answer, Decided, Deliberation
+from streamfl.machines.coordinator.close.conclusion import conclusion
 from streamfl.machines.coordinator.close.decision import decide
 from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.opening import open_round

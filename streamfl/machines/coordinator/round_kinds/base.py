@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamfl.learning.pooling.layout import Layout
-from streamfl.learning.profiles.base import Restart
+from streamfl.learning.profiles.base import Decided
 from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Refused
-from streamfl.protocol.messages import LocalDrift, Refusal, Roster, RoundOpened, Score, Scores, Unmasked, Update
+from streamfl.protocol.messages import Refusal, Roster, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
 
 # Why an answer is refused that answers nothing.
@@ -119,6 +119,6 @@ class RoundKind(ABC):
         """Return why an answer to an enquiry is refused, or None; one that comes late or twice is not a fault."""
         return Refused(answer.client, NOT_ASKED)
 
-    def with_known_clients(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
+    def with_known_clients(self, decided: Decided) -> Decided:
         """Return the decisions of a profile with the clients that can be named."""
         return decided

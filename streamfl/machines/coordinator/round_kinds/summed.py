@@ -11,12 +11,12 @@ from streamfl.arrays import IntArray
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
-from streamfl.learning.profiles.base import Restart
+from streamfl.learning.profiles.base import Decided, Decision
 from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.round_kinds.base import NoTotal, RoundKind
 from streamfl.machines.coordinator.saved.state import CoordinatorState
-from streamfl.protocol.messages import LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
+from streamfl.protocol.messages import InputsMoved, LocalDrift, RoundOpened, Score, Scores, Unmasked, Update
 from streamfl.protocol.registry import Registry
 
 
@@ -87,7 +87,7 @@ class SummedRounds(RoundKind):
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
         return plain_total(numbers_in(texts))
 
-    def with_known_clients(self, decided: Sequence[Restart | LocalDrift]) -> Sequence[Restart | LocalDrift]:
+    def with_known_clients(self, decided: Decided) -> Decided:
         """Return decisions that name no clients: what changed is known of all together."""
         return tuple(map(without_clients, decided))
 
@@ -113,9 +113,9 @@ def with_noise(update: Update, deviations: Mapping[str, float], clients: int) ->
     return replace(update, numbers=replace(update.numbers, losses=losses, second_moments=C))
 
 
-def without_clients(decision: Restart | LocalDrift) -> Restart | LocalDrift:
+def without_clients(decision: Decision) -> Decision:
     """Return a decision that names no clients."""
-    if isinstance(decision, LocalDrift):
+    if isinstance(decision, LocalDrift | InputsMoved):
         return replace(decision, clients=tuple(client for client in decision.clients if client != EVERYBODY))
     clients = tuple(client for client in decision.alarm.clients if client != EVERYBODY)
     return replace(decision, alarm=replace(decision.alarm, clients=clients))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median_high, median_low
 
-from streamfl.learning.profiles.base import Restart
+from streamfl.learning.profiles.base import Decided, Decision
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import WINDOW
 from streamfl.protocol.alarm import Alarm
@@ -17,7 +17,7 @@ MOST_NAMED = 100
 
 
 def announcements(
-    closed: RoundClosed, alarm: Alarm | None, decided: Sequence[Restart | LocalDrift], members: Mapping[str, Member]
+    closed: RoundClosed, alarm: Alarm | None, decided: Decided, members: Mapping[str, Member]
 ) -> tuple[Announcement, ...]:
     """Return the announcements of a round next to its ledger entry.
 
@@ -80,8 +80,8 @@ def _notice(closed: RoundClosed, alarm: Alarm) -> Noticed:
     )
 
 
-def _announce(decision: Restart | LocalDrift) -> Restarted | LocalDrift:
-    if isinstance(decision, LocalDrift):
+def _announce(decision: Decision) -> Restarted | LocalDrift | InputsMoved:
+    if isinstance(decision, LocalDrift | InputsMoved):
         return decision
     alarm = decision.alarm
     return Restarted(

@@ -30,6 +30,7 @@ RECORD = {
 }  # fmt: skip
 AT = 1_774_100_706_000
 ROW = {"label": "on", "x": None, "n": 3, "at": AT, "in": {"v": [0.5, 1.5]}}
+BYTES = {"label": "string", "x": "double", "raw": "bytes"}
 LOOP = {"type": "record", "name": "A", "fields": [{"name": "next", "type": ["null", "A"]}]}
 EMPTY = {"type": "record", "name": "A", "fields": [{"name": "many", "type": {"type": "array", "items": "null"}}]}
 
@@ -59,6 +60,18 @@ def test_avro_and_json_schema_are_read_as_json_objects(url: str) -> None:
     assert (found.features, found.labels, found.rejected) == (right.features, right.labels, ())
     np.testing.assert_array_equal(found.X, right.X)
     assert found.times.tolist() == [AT / 1000] * 2
+
+
+def test_bytes_are_no_number_whatever_their_digits(url: str) -> None:
+    plan = {"type": "record", "name": "P", "fields": [{"name": n, "type": t} for n, t in BYTES.items()]}
+    schema(7, plan)
+    rows = [mock_registry.avro(7, {"label": "a", "x": 1.5, "raw": raw}, plan) for raw in (b"\1\2", b"\x12\xe5")]
+    found = record_format("confluent", FieldMap(registry=url)).decode([0, 1], rows)
+    assert (found.features, found.X.tolist(), found.rejected) == (("x",), [[1.5], [1.5]], ())
+    assert found.remarks == (
+        'field "raw": "0x0102" is not a number; the field is not a feature; declare its values under categories, or '
+        "drop it",
+    )
 
 
 def test_protobuf_is_read_by_its_descriptor(url: str) -> None:

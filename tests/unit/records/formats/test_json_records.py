@@ -124,6 +124,23 @@ def test_texts_and_lists_in_fields_without_a_role_are_left_out_and_cost_no_recor
     ]
 
 
+@pytest.mark.parametrize(
+    ("cell", "remedy"),
+    [
+        ("20.5 \u00b0C", "write the number without its unit, or drop it"),
+        ("5%", "write the number without its unit, or drop it"),
+        ([{"name": "t", "value": 5}], "give each value a field of its own, or drop it"),
+        ([], "give each value a field of its own, or drop it"),
+        ("red", "declare its values under categories, or drop it"),
+    ],
+)
+def test_the_remedy_for_a_field_is_one_for_what_it_holds(cell: object, remedy: str) -> None:
+    found = JsonRecords(FieldMap()).decode([0], [json.dumps({"label": "a", "x": 1, "y": cell}).encode()])
+    (remark,) = found.remarks
+    assert remark.startswith('field "y": "')
+    assert remark.endswith(f"the field is not a feature; {remedy}")
+
+
 def test_fields_that_are_reported_are_bounded_whoever_invents_them() -> None:
     reader = JsonRecords(FieldMap())
     values = [b'{"label":"a","x":1,"f%d":"text"}' % i for i in range(500)]

@@ -1,6 +1,7 @@
 """Records as River gives them: dicts, arrays and data frames of several packages."""
 
 import importlib
+import warnings
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -9,7 +10,7 @@ import pytest
 from river.utils import dataframe
 
 from streamfl.records.columns import NumberColumn
-from streamfl.run.estimators.rows import Rows, client_name, column
+from streamfl.run.estimators.rows import MOST_LEFT_OUT, Rows, client_name, column
 
 
 def packages():
@@ -152,6 +153,17 @@ def test_what_is_neither_number_nor_text_is_left_out_and_warned_of_once(value, w
         assert learnt(rows, {"x": 1.0, "odd": value}) == {"x": 1.0}
 
 
+def test_columns_that_are_left_out_are_remembered_and_warned_of_up_to_a_limit():
+    rows = Rows()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for i in range(MOST_LEFT_OUT + 20):
+            assert learnt(rows, {"x": 1.0, f"list {i}": [i]}) == {"x": 1.0}
+    assert len(rows.columns) == MOST_LEFT_OUT + 1
+    assert len(found) == MOST_LEFT_OUT
+    assert learnt(rows, {f"list {MOST_LEFT_OUT}": 2.0}) == {f"list {MOST_LEFT_OUT}": 2.0}  # it was never one of lists
+
+
 @pytest.mark.parametrize("x", [[1, 2, 3], "abc", None, 5, np.zeros(3)])
 def test_a_record_that_is_no_dict_is_refused(x):
     with pytest.raises(ValueError, match=r"a record is a .*: a dict of features"):
@@ -216,18 +228,14 @@ def test_a_frame_with_nothing_but_what_is_left_out_has_records_all_the_same(pack
 
 
 @FRAMES
-def test_texts_in_a_frame_are_features_and_each_part_has_those_that_have_begun(package):
+def test_texts_in_a_frame_are_features_which_have_no_value_before_the_record_in_which_they_first_appear(package):
     frame = frame_of(package, {"x": [1.0, 2.0, 3.0], "wind": [None, "S", "N"], "ok": [True, False, True]})
     rows = Rows()
-    for known in (False, True):
+    for new in (np.nan, 0.0):
         told = rows.many(frame)
         assert told.features == ("ok", "wind=N", "wind=S", "x")
-        parts = [(names, X.tolist()) for names, X, _ in told.stretches(slice(1, 3))]
-        assert parts == (
-            [(told.features, [[0, 0, 1, 2], [1, 1, 0, 3]])]
-            if known
-            else [(("ok", "wind=S", "x"), [[0, 1, 2]]), (told.features, [[1, 1, 0, 3]])]
-        )
+        expected = [[1, np.nan, np.nan, 1], [0, new, 1, 2], [1, 1, 0, 3]]
+        np.testing.assert_array_equal(told.X, expected)
         rows.learn(told)
 
 

@@ -81,6 +81,23 @@ class TestHeadline:
         (note,) = [card["note"] for card in shown(*messages)["cards"] if card["title"] == "Records"]
         assert note == "0 rejected; 0.5 a second lately"
 
+    def test_messages_that_only_came_too_late_are_not_said_to_be_refused(self):
+        def note(*messages):
+            return next(card["note"] for card in shown(*messages)["cards"] if card["name"] == "clients")
+
+        late = [joined("c0"), opened(1), closed(1, [("c0", 9)], refused=3)]
+        assert note(*late) == "taking part"
+        assert note(*late, refused("c0", "wrong"), refused("nobody", "wrong")) == "2 messages refused"
+
+    def test_how_often_an_entry_comes_is_told_while_rounds_are_open_and_times_are_known(self):
+        def note(*messages):
+            return next(card["note"] for card in shown(*messages)["cards"] if card["name"] == "round")
+
+        three = [opened(1), *(closed(i, [("c0", 30)]) for i in (1, 2, 3))]  # a minute each
+        assert note(*three) == "epoch 1, entry 3; an entry every 60 seconds lately"
+        assert note(*three[:3]) == "epoch 1, entry 2"
+        assert note(*three, Ended(entry=4)) == "epoch 1, entry 3"
+
     def test_an_error_is_told_beside_the_error_of_no_change(self):
         served = Served(records=10, absolute_error=25.0, no_change=40.0)
         found = shown(opened(1), closed(1, [("c0", 10)], served=served))
@@ -345,6 +362,27 @@ class TestDrifts:
         assert (card["title"], card["kind"], card["of_clients"]) == ("Inputs moved", "inputs moved", 0)
         assert "heat\\n reads 14 lower (46 instead of 60) at all" in card["sentence"]
         assert (found["headline"]["restarts"], found["headline"]["local_drifts"]) == (0, 0)
+
+    def test_each_feature_and_label_has_a_row_with_its_newest_change_and_how_often_there_was_one(self):
+        first = InputsMoved(
+            round=70, epoch=1, since=66, statistic=30.0, threshold=9.2, moved=(FeatureMoved("heat", 60.0, 46.0),)
+        )
+        moved = (FeatureMoved("load", 1.0, math.nan, ("c1", "c2"), 2), FeatureMoved("heat", 46.0, 61.5, ("c1",), 1))
+        second = replace(first, round=90, since=89, moved=moved, clients=("c1", "c2"))
+        mix = Noticed(round=95, epoch=1, cause="class-mix", since=92, statistic=30.0, threshold=20.0, labels=("a",))
+        features, labels = shown(first, second, replace(restarted(40, 2), labels=("a", "b")), mix)["tables"]
+        assert features["rows"] == [
+            ["heat", "46", "61.5", "1 client", "round 89", "2"],
+            ["load", "1", "–", "2 clients", "round 89", "1"],
+        ]
+        since = restarted(40, 2).since
+        assert labels["rows"] == [
+            ["a", "Mix of classes", "round 92", "2"],
+            ["b", "Restart", f"round {since}", "1"],
+        ]
+
+    def test_a_page_without_announcements_has_no_tables_of_names(self):
+        assert shown(joined("c0"), closed(1, [("c0", 10)]))["tables"] == []
 
 
 class TestBounds:

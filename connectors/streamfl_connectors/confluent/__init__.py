@@ -1,0 +1,1 @@
+"""The federation on Apache Kafka, whose records are read by librdkafka."""
