@@ -36,7 +36,7 @@ from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.cells import quoted
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart
 from streamfl.run.model_file import ServedModel
-from streamfl.run.report.changes import Told, sentence
+from streamfl.run.report.changes import DatedDrift, sentence
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import SystemClock
 from streamfl.runtime.loop import settle
@@ -111,7 +111,7 @@ class Federation:
         deserialize: Deserialize | None = None,
         features: Features | None = None,
         on_round: Callable[[RoundSummary], None] | None = None,
-        on_drift: Callable[[str, Told], None] | None = None,
+        on_drift: Callable[[str, DatedDrift], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._settings = _settings(settings)
@@ -300,7 +300,7 @@ class Federation:
             case _:
                 pass
 
-    def _tell(self, found: Told) -> None:
+    def _tell(self, found: DatedDrift) -> None:
         if self._on_drift is not None:
             self._on_drift(sentence(found, clients=len(self._node.nodes)), found)
 

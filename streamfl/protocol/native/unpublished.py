@@ -1,4 +1,4 @@
-"""What the coordinator has heard of moments since they were published last."""
+"""What clients have measured of moments since they were published last, which the coordinator keeps."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

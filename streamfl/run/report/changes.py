@@ -9,11 +9,11 @@ from streamfl.run.report.words import count, counted, listed, quantity, since_ti
 
 _NAMED, _FEATURES = 5, 3
 
-Told = DatedRestart | DatedLocalDrift
+DatedDrift = DatedRestart | DatedLocalDrift
 
 
 def sentence(
-    change: Told,
+    change: DatedDrift,
     *,
     clients: int | None = None,
     moved: Sequence[Moved] | None = None,
@@ -128,7 +128,7 @@ def _named(noun: str, names: Sequence[str]) -> str:
     return f"{noun}{'' if len(names) == 1 else 's'} {listed(plain, _NAMED)}"
 
 
-def _where(change: Told, clients: int | None) -> str:
+def _where(change: DatedDrift, clients: int | None) -> str:
     if isinstance(change, DatedLocalDrift):
         return f", but only at {_named('client', change.clients)}"
     if not change.clients:  # the test of all records together was sure before that of any one client

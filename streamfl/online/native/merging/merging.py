@@ -81,7 +81,7 @@ def after(
     order = agreed.order if agreed.steps.are_known else None
     known = Seen(seldom.known_moments(agreed), agreed.early, agreed.far)
     scales = after_round(known, influence.tempered_parts(parts, known.moments))
-    moments, unpublished = seldom.told(agreed, grown, parts, scales.moments, way.every)
+    moments, unpublished = seldom.publish(agreed, grown, parts, scales.moments, way.every)
     change, kept_back = _change(agreed, grown, parts, apart, moments, settings, way)
     cells = change.cells.astype(np.int64)
     grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
@@ -127,7 +127,7 @@ def _change(
     grown: NativeState,
     parts: Sequence[NativeLearnt],
     apart: Sequence[NativeLearnt],
-    moments: seldom.Told,
+    moments: seldom.MomentsChange,
     settings: NativeSettings | None,
     way: Way,
 ) -> tuple[NativeChange, KeptBack]:

@@ -17,8 +17,8 @@ MORE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What a change says of moments; see `NativeChange`."""
+class MomentsChange:
+    """The moments in a published change; see `NativeChange`."""
 
     second: FloatArray
     moments: Moments = NOTHING
@@ -26,9 +26,9 @@ class Told:
     since: int = 0
 
 
-def told(
+def publish(
     agreed: NativeState, grown: NativeState, parts: Sequence[NativeLearnt], moments: Moments, every: int
-) -> tuple[Told, Unpublished]:
+) -> tuple[MomentsChange, Unpublished]:
     """Return what is published of moments after a round, and what waits for another one.
 
     They are published in the last of some rounds, and at once if there are half as many records again, as in the
@@ -51,9 +51,9 @@ def told(
         sums += before.second
     more = agreed.seen + total - since
     if rounds < every and more < MORE * since and not _at_once(agreed, grown, moments):
-        return Told(np.zeros(grown.second.shape)), Unpublished(rounds, since, moments, measured, sums)
+        return MomentsChange(np.zeros(grown.second.shape)), Unpublished(rounds, since, moments, measured, sums)
     each = more / measured if measured else 0.0
-    return Told(sums, moments.aligned(grown.features), each, since if before.rounds else 0), Unpublished()
+    return MomentsChange(sums, moments.aligned(grown.features), each, since if before.rounds else 0), Unpublished()
 
 
 def known_moments(agreed: NativeState) -> Moments:
