@@ -82,7 +82,8 @@ def produce(bootstrap: str, folder: Path, *arguments: str, topics: str | None = 
     """Write the stream into topics of its own by `streamfl produce`, and return their pattern."""
     topics = topics or f"covtype-{uuid.uuid4().hex[:8]}.*"
     settings = folder / "produce.toml"
-    text = SETTINGS.format(name="producer", clients=CLIENTS, size=ROUND, topics=topics, bootstrap=bootstrap)
+    told = {"name": "producer", "clients": CLIENTS, "size": ROUND, "connector": "kafka"}
+    text = SETTINGS.format(**told, topics=topics, bootstrap=bootstrap)
     settings.write_text(text, encoding="utf-8")
     options = ["--clients", str(CLIENTS), "--limit", str(RECORDS), "--inject", SWAPS]
     subprocess.run(
