@@ -78,9 +78,9 @@ class Restart:
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
-# What follows from an alarm; the last one changes nothing that clients agree on.
+# What a profile decides after an alarm. `InputsMoved` keeps the epoch; all rungs continue from its best model.
 Decision = Restart | LocalDrift | InputsMoved
-Decided = Sequence[Decision]
+Decisions = Sequence[Decision]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -167,8 +167,8 @@ class InputsMoved(Finding):
         The logarithm of the evidence for the surest feature, and that of the rounds between false findings. With a
         cause those of its detector.
     cause
-        The detector whose alarm the features explain: records have been predicted worse, and no model from outside
-        answers that better than those that learn anyway. Empty if no detector has alarmed.
+        The detector whose alarm these features explain. Predictions became worse, and no untrained, relabelled or
+        earlier epoch's model was better than those of this epoch. Empty if no detector alarmed.
     drift
         The round of a drift of at most eight rounds ago, of which it tells more; 0 if there was none.
     clients

@@ -469,7 +469,9 @@ class TestSecrets:
         cases = []
         for i, (command, flags, environment, lines) in enumerate(self.cases(users, tmp_path)):
             settings = tmp_path / f"{i}.toml"
-            settings.write_text(SETTINGS.format(name=users.name, connector="kafka").replace("patience = 20", "") + lines)
+            settings.write_text(
+                SETTINGS.format(name=users.name, connector="kafka").replace("patience = 20", "") + lines
+            )
             cases.append({"words": [command, "--settings", str(settings), *flags], "environment": environment})
         run = [sys.executable, "-c", self.RUN]
         ran = subprocess.run(

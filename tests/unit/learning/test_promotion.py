@@ -289,21 +289,23 @@ def test_inputs_that_come_back_recall_the_model_of_this_epoch_and_only_that() ->
 
 
 @pytest.mark.parametrize(
-    ("scratch", "is_of_inputs"),
+    ("scratch", "is_explained_by_inputs"),
     [
         ((4.0, 4.0, 4.0, 4.0), False),  # 0.04 instead of 0.06, at all of them
         ((5.1, 5.1, 5.1, 5.1), True),  # 0.009 less: the change test does not mind that either
         ((0.0, 6.0, 6.0, 6.0), True),  # 0.015 less, at one client alone: 1.73 standard errors
     ],
 )
-def test_another_model_answers_if_it_surely_gains_a_hundredth(scratch: tuple[float, ...], is_of_inputs: bool) -> None:
+def test_another_model_answers_if_it_surely_gains_a_hundredth(
+    scratch: tuple[float, ...], is_explained_by_inputs: bool
+) -> None:
     parts = {client: ClientEvidence(100, {"step 16": 6.0}) for client in CLIENTS[:4]}
     observed = RoundEvidence(
         21, 400, {"step 16": ModelEvidence(0.06, 0.06, SCRATCH)}, clients=parts, moved=HEAT, serves="step 16"
     )
     choice = Choice(Alarm("excess", 10.0, 9.2, 21), observed, ("step 16",), {}, {}, 1.0)
     choice.stepped["scratch"], choice.losses["scratch"] = SCRATCH, dict(zip(CLIENTS, scratch, strict=False))
-    assert choice.is_of_inputs == is_of_inputs
+    assert choice.is_explained_by_inputs == is_explained_by_inputs
 
 
 @pytest.mark.parametrize("alarm", [Alarm("new-label", 0.2, 0.05, 21), Alarm("operator", 0.0, 0.0, 21)])

@@ -130,7 +130,7 @@ class Choice:
         return set.intersection(*(set(sums) for sums in self.losses.values()))
 
     @property
-    def is_of_inputs(self) -> bool:
+    def is_explained_by_inputs(self) -> bool:
         """Tell whether the inputs explain the alarm: they differ, and no other model gains over those of this epoch.
 
         Live models learn the new records anyway, and those kept in this epoch know the same concept on other inputs:

@@ -165,8 +165,8 @@ class Promotion(Profile):
             raise BrokenInvariantError("a deliberation of another profile")
         if deliberation.alarm.local:
             return self._latch_clients(deliberation)
-        if self.latch is None and deliberation.is_of_inputs:
-            return self._follow(deliberation)
+        if self.latch is None and deliberation.is_explained_by_inputs:
+            return self._continue_epoch(deliberation)
         return self._restart(deliberation)
 
     def advance(self, t: int) -> tuple[LocalDrift, ...]:
@@ -289,7 +289,7 @@ class Promotion(Profile):
         self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
         return goes_on
 
-    def _follow(self, choice: Choice) -> InputsMoved:
+    def _continue_epoch(self, choice: Choice) -> InputsMoved:
         """Go on in this epoch from the best model, and compare with records of the new inputs from now on."""
         alarm, t, chosen = choice.alarm, choice.observed.round, choice.best()
         self._remember(choice, chosen, epoch=self.epoch)

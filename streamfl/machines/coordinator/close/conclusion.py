@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from streamfl.learning.pooling.sums import EVERYBODY
-from streamfl.learning.profiles.base import Decided, Restart
+from streamfl.learning.profiles.base import Decisions, Restart
 from streamfl.machines.coordinator.close.entry import enter, evict
-from streamfl.machines.coordinator.close.inputs import inputs_after, reference_after, with_moved
+from streamfl.machines.coordinator.close.inputs import baseline_after, inputs_after, with_moved
 from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
@@ -36,7 +36,7 @@ class Conclusion:
 
 def conclusion(
     closing: Closing,
-    decided: Decided,
+    decided: Decisions,
     state: CoordinatorState,
     refusals: Refusals,
     settings: CoordinatorSettings,
@@ -71,7 +71,7 @@ def conclusion(
         drifts=drifts,
         restart=None if restart is not None else state.restart,
         inputs=inputs.among({*members, EVERYBODY}),
-        reference=reference_after(closing, state).among({*members, EVERYBODY}),
+        input_baseline=baseline_after(closing, state).among({*members, EVERYBODY}),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
         known_labels=agreed.known_labels,

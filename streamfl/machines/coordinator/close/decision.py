@@ -3,19 +3,19 @@
 from dataclasses import replace
 
 from streamfl.learning.drift.evidence import RoundEvidence
-from streamfl.learning.profiles.base import Decided, Deliberation
+from streamfl.learning.profiles.base import Decisions, Deliberation
 from streamfl.machines.coordinator.close.inputs import sent_moments
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.standing import Standing
 
 
-def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decided | Deliberation]:
+def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decisions | Deliberation]:
     """Pass what the round has shown to the profile: it advances, or after an alarm deliberates."""
     state, profile = standing.state, standing.state.profile
     seen, aggregation = observe(closing, standing)
     if not closing.counted.pooled:  # a total may hold noise, whose size is not known here
-        seen = replace(seen, moved=state.reference.moved(state.round, sent_moments(closing, state.registry)))
+        seen = replace(seen, moved=state.input_baseline.moved(state.round, sent_moments(closing, state.registry)))
     alarm = state.alarm_or_order(profile.close(seen))
     closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
     if alarm is None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.learning.drift.input_baseline import InputBaseline
 from streamfl.learning.drift.inputs import NAMED, Inputs
-from streamfl.learning.drift.reference import Reference
-from streamfl.learning.profiles.base import Decided, Restart
+from streamfl.learning.profiles.base import Decisions, Restart
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, Announcement, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -26,7 +26,7 @@ _ROUNDED = 1 / 8
 
 
 def inputs_after(
-    closing: Closing, decided: Decided, state: CoordinatorState
+    closing: Closing, decided: Decisions, state: CoordinatorState
 ) -> tuple[Inputs, tuple[FeatureMoved, ...]]:
     """Return what is remembered of features after a round, and which of them moved.
 
@@ -37,11 +37,11 @@ def inputs_after(
     return state.inputs.after(state.round, sent, is_whole=is_whole, is_drift=any(map(_is_drift, decided)))
 
 
-def reference_after(closing: Closing, state: CoordinatorState) -> Reference:
+def baseline_after(closing: Closing, state: CoordinatorState) -> InputBaseline:
     """Return the means since held-out records have been gathered, or if there are none since the last restart."""
     held = closing.opened.plan.held
     since = state.restarted + 1 if held is None else held.since
-    return state.reference.after(sent_moments(closing, state.registry), since=since)
+    return state.input_baseline.after(sent_moments(closing, state.registry), since=since)
 
 
 def sent_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from streamfl.errors import BrokenInvariantError
-from streamfl.learning.profiles.base import Answer, Decided, Deliberation
+from streamfl.learning.profiles.base import Answer, Decisions, Deliberation
 from streamfl.machines.coordinator.close.conclusion import conclusion
 from streamfl.machines.coordinator.close.decision import decide
 from streamfl.machines.coordinator.names import Grant
@@ -140,7 +140,7 @@ def _deliberate(
     return [Publish((*models, asked))]
 
 
-def _conclude(standing: Standing, closing: Closing, decided: Decided, now: float) -> list[CoordinatorDecision]:
+def _conclude(standing: Standing, closing: Closing, decided: Decisions, now: float) -> list[CoordinatorDecision]:
     """Enter the round into the ledger and open the next, in one transaction."""
     unsaved, kind, settings = standing.unsaved, standing.kind, standing.settings
     made = conclusion(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamfl.learning.pooling.layout import Layout
-from streamfl.learning.profiles.base import Decided
+from streamfl.learning.profiles.base import Decisions
 from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -119,6 +119,6 @@ class RoundKind(ABC):
         """Return why an answer to an enquiry is refused, or None; one that comes late or twice is not a fault."""
         return Refused(answer.client, NOT_ASKED)
 
-    def with_known_clients(self, decided: Decided) -> Decided:
+    def with_known_clients(self, decided: Decisions) -> Decisions:
         """Return the decisions of a profile with the clients that can be named."""
         return decided

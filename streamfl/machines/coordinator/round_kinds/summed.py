@@ -11,7 +11,7 @@ from streamfl.arrays import IntArray
 from streamfl.learning.pooling.layout import Layout
 from streamfl.learning.pooling.masks import plain_total
 from streamfl.learning.pooling.sums import EVERYBODY, of_text, pooled, pooled_scores
-from streamfl.learning.profiles.base import Decided, Decision
+from streamfl.learning.profiles.base import Decision, Decisions
 from streamfl.machines.coordinator.round.closing import Closing, CountedUpdates
 from streamfl.machines.coordinator.round.unsaved import Enquiry, PendingAlarm
 from streamfl.machines.coordinator.round_kinds.base import NoTotal, RoundKind
@@ -87,7 +87,7 @@ class SummedRounds(RoundKind):
     def _total(self, texts: Sequence[str], answers: Sequence[Unmasked]) -> IntArray:
         return plain_total(numbers_in(texts))
 
-    def with_known_clients(self, decided: Decided) -> Decided:
+    def with_known_clients(self, decided: Decisions) -> Decisions:
         """Return decisions that name no clients: what changed is known of all together."""
         return tuple(map(without_clients, decided))
 

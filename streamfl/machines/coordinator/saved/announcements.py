@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median_high, median_low
 
-from streamfl.learning.profiles.base import Decided, Decision
+from streamfl.learning.profiles.base import Decision, Decisions
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import WINDOW
 from streamfl.protocol.alarm import Alarm
@@ -17,7 +17,7 @@ MOST_NAMED = 100
 
 
 def announcements(
-    closed: RoundClosed, alarm: Alarm | None, decided: Decided, members: Mapping[str, Member]
+    closed: RoundClosed, alarm: Alarm | None, decided: Decisions, members: Mapping[str, Member]
 ) -> tuple[Announcement, ...]:
     """Return the announcements of a round next to its ledger entry.
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from streamfl.arrays import HOLDS_ARRAYS
 from streamfl.errors import PeerError
+from streamfl.learning.drift.input_baseline import InputBaseline
 from streamfl.learning.drift.inputs import Inputs
-from streamfl.learning.drift.reference import Reference
 from streamfl.learning.influence import Influence
 from streamfl.learning.objectives import SeenLabels
 from streamfl.learning.profiles.base import Profile
@@ -56,7 +56,9 @@ class CoordinatorState:
     # What is remembered of clients' earlier numbers, to bound their influence; sealed, where there is a secret.
     influence: Influence = field(default_factory=Influence)
     inputs: Inputs = field(default_factory=Inputs)  # what is remembered of the means of features, by client
-    reference: Reference = field(default_factory=Reference)  # their means since held-out records have been gathered
+    input_baseline: InputBaseline = field(
+        default_factory=InputBaseline
+    )  # their means since held-out records have been gathered
     roster: Roster | None = None  # the clients that mask their sums in the open round; None if sums are not masked
     # By partition, the identity of the log that its positions in the ledger are of, where it is known.
     logs: dict[str, str] = field(default_factory=dict)

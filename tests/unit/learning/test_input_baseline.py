@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from streamfl.learning.drift.input_baseline import InputBaseline
 from streamfl.learning.drift.inputs import PAIRS
-from streamfl.learning.drift.reference import Reference
 from streamfl.protocol.moments import Moments
 from streamfl.wire import codec
 
@@ -17,54 +17,55 @@ def sends(means: dict[str, float], n: int = 100, feature: str = "heat") -> dict[
     return {client: Moments.of((feature,), mean + half) for client, mean in means.items()}
 
 
-def differs(reference: Reference, means: dict[str, float]) -> bool:
-    return bool(reference.moved(9, sends(means)))
+def differs(baseline: InputBaseline, means: dict[str, float]) -> bool:
+    return bool(baseline.moved(9, sends(means)))
 
 
 def test_a_mean_differs_from_four_standard_errors_on() -> None:
-    reference = Reference().after(sends({"a": 20.0}), since=1)
+    baseline = InputBaseline().after(sends({"a": 20.0}), since=1)
     # A mean of 100 values with a deviation of 1 less one of 100 has a standard error of sqrt(0.02) = 0.1414.
-    assert not differs(reference, {"a": 20.56})
-    (heat,) = reference.moved(9, sends({"a": 20.57}))
-    assert (heat.feature, heat.before, heat.after, heat.of_clients, heat.since) == ("heat", 20.0, 20.57, 1, 9)
+    assert not differs(baseline, {"a": 20.56})
+    (heat,) = baseline.moved(9, sends({"a": 20.57}))
+    assert (heat.feature, heat.before, heat.after, heat.since) == ("heat", 20.0, 20.57, 9)
+    assert (heat.clients, heat.of_clients) == (("a",), 1)
     assert heat.evidence == pytest.approx(8.0)  # 4 deviations: e^(4^2 / 2)
 
 
 def test_what_differs_surely_but_by_less_than_a_quarter_of_a_deviation_explains_nothing() -> None:
-    reference = Reference().after(sends({"a": 0.0}, 10_000), since=1)
-    assert reference.moved(2, sends({"a": 0.24}, 10_000)) == ()
-    assert reference.moved(2, sends({"a": 0.26}, 10_000))
+    baseline = InputBaseline().after(sends({"a": 0.0}, 10_000), since=1)
+    assert baseline.moved(2, sends({"a": 0.24}, 10_000)) == ()
+    assert baseline.moved(2, sends({"a": 0.26}, 10_000))
 
 
 def test_one_client_of_two_cannot_make_a_feature_differ_whatever_it_sends() -> None:
-    reference = Reference().after(sends({"a": 0.0, "liar": 0.0}), since=1)
-    assert not differs(reference, {"a": 0.0, "liar": 1e9})
-    assert differs(reference, {"a": 1.0, "liar": 1.0})
+    baseline = InputBaseline().after(sends({"a": 0.0, "liar": 0.0}), since=1)
+    assert not differs(baseline, {"a": 0.0, "liar": 1e9})
+    assert differs(baseline, {"a": 1.0, "liar": 1.0})
 
 
 def test_three_liars_of_thirteen_cannot_either() -> None:
     names = [f"c{i}" for i in range(13)]
-    reference = Reference().after(sends(dict.fromkeys(names, 0.0)), since=1)
-    assert not differs(reference, dict.fromkeys(names, 0.0) | dict.fromkeys(names[:3], 1e9))
+    baseline = InputBaseline().after(sends(dict.fromkeys(names, 0.0)), since=1)
+    assert not differs(baseline, dict.fromkeys(names, 0.0) | dict.fromkeys(names[:3], 1e9))
 
 
 def test_a_reference_begins_again_with_the_first_moments_after_held_out_records_do() -> None:
-    reference = Reference().after(sends({"a": 0.0, "b": 0.0}), since=1).after(sends({"a": 8.0}), since=2)
-    assert (differs(reference, {"a": 8.0}), differs(reference, {"a": 0.0})) == (False, True)
-    assert not differs(reference, {"b": 0.0})  # until its turn the one before
+    baseline = InputBaseline().after(sends({"a": 0.0, "b": 0.0}), since=1).after(sends({"a": 8.0}), since=2)
+    assert (differs(baseline, {"a": 8.0}), differs(baseline, {"a": 0.0})) == (False, True)
+    assert not differs(baseline, {"b": 0.0})  # until its turn the one before
 
 
 def test_means_of_a_reference_are_over_all_its_records() -> None:
-    reference = Reference().after(sends({"a": 0.0}, 100), since=1).after(sends({"a": 4.0}, 300), since=1)
-    assert (reference.means[0, 0], reference.records[0]) == (3.0, 400.0)
+    baseline = InputBaseline().after(sends({"a": 0.0}, 100), since=1).after(sends({"a": 4.0}, 300), since=1)
+    assert (baseline.means[0, 0], baseline.records[0]) == (3.0, 400.0)
 
 
 def test_unknown_clients_and_features_and_constant_ones_do_not_differ() -> None:
-    reference = Reference().after(sends({"a": 0.0}), since=1)
-    assert reference.moved(2, sends({"b": 9.0})) == ()
-    assert reference.moved(2, {"a": Moments.of(("heat",), np.full((50, 1), 9.0))}) == ()
-    assert reference.after({}, since=1).moved(2, sends({"a": 9.0}, feature="load")) == ()
-    both = reference.after(sends({"a": 5.0}, feature="load"), since=1)
+    baseline = InputBaseline().after(sends({"a": 0.0}), since=1)
+    assert baseline.moved(2, sends({"b": 9.0})) == ()
+    assert baseline.moved(2, {"a": Moments.of(("heat",), np.full((50, 1), 9.0))}) == ()
+    assert baseline.after({}, since=1).moved(2, sends({"a": 9.0}, feature="load")) == ()
+    both = baseline.after(sends({"a": 5.0}, feature="load"), since=1)
     assert [one.feature for one in both.moved(2, sends({"a": 9.0}, feature="load"))] == ["load"]
 
 
@@ -72,7 +73,7 @@ def test_unknown_clients_and_features_and_constant_ones_do_not_differ() -> None:
 def test_inputs_that_do_not_move_seldom_differ(kind: str) -> None:
     """In 1 of 100 rounds at most, of 20 features at 3 clients."""
     rng = np.random.default_rng(5)
-    features, reference, found = tuple(f"x{j}" for j in range(20)), Reference(), 0
+    features, baseline, found = tuple(f"x{j}" for j in range(20)), InputBaseline(), 0
     for t in range(1, 501):
         X = rng.normal(size=(3, RECORDS, 20))
         if kind == "heavy tails":
@@ -80,32 +81,32 @@ def test_inputs_that_do_not_move_seldom_differ(kind: str) -> None:
         elif kind == "rare ones":
             X = (rng.random(X.shape) < 0.02).astype(float)
         sent = {f"c{i}": Moments.of(features, X[i]) for i in range(3)}
-        found += bool(reference.moved(t, sent)) and t > 10
-        reference = reference.after(sent, since=1)
+        found += bool(baseline.moved(t, sent)) and t > 10
+        baseline = baseline.after(sent, since=1)
     assert found <= 5
 
 
 def test_a_day_and_a_walk_differ_from_what_was_before() -> None:
     """`InputsMoved` of its own is quiet here: that is the way of these features."""
     rng = np.random.default_rng(5)
-    reference, found, walk = Reference(), 0, 0.0
+    baseline, found, walk = InputBaseline(), 0, 0.0
     for t in range(1, 201):
         walk = 0.95 * walk + 0.31 * rng.normal()
         X = rng.normal(size=(3, RECORDS, 2)) + np.array([np.sin(2.0 * np.pi * t / 24.0), walk])
         sent = {f"c{i}": Moments.of(("sun", "wind"), X[i]) for i in range(3)}
-        found += bool(reference.moved(t, sent)) and t > 24
-        reference = reference.after(sent, since=1)
+        found += bool(baseline.moved(t, sent)) and t > 24
+        baseline = baseline.after(sent, since=1)
     assert found > 0.7 * 176
 
 
 def test_what_is_kept_is_bounded_of_members_alone_and_the_same_after_a_kill() -> None:
     many = {f"c{i}": Moments.of(("a", "b", "c", "d"), np.eye(4)) for i in range(PAIRS // 4 + 5)}
-    reference = Reference().after(many, since=1)
-    assert reference.means.size <= PAIRS
-    few = reference.among({"c1", "c7"}).after(sends({"c7": 1 / 3}, feature="a"), since=1)
+    baseline = InputBaseline().after(many, since=1)
+    assert baseline.means.size <= PAIRS
+    few = baseline.among({"c1", "c7"}).after(sends({"c7": 1 / 3}, feature="a"), since=1)
     assert few.clients == ("c1", "c7")
     assert few.means.shape == (2, 3)  # where there are so many clients, the first features are watched
-    again = codec.join(Reference, *codec.split(few))
+    again = codec.join(InputBaseline, *codec.split(few))
     assert (again.features, again.clients) == (few.features, few.clients)
     assert np.array_equal(again.means, few.means, equal_nan=True)
     assert again.moved(5, sends({"c7": 9.0}, feature="a")) == few.moved(5, sends({"c7": 9.0}, feature="a"))
