@@ -129,7 +129,7 @@ class InputBaseline:
         )
 
     def _compared(self, name: str, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
-        """Return, by feature, the shift in standard errors, the mean before, the mean now, and the shift in deviations.
+        """Return, by feature, the shift in standard errors, the means before and now, and the shift in deviations.
 
         NaN where one is unknown, or the feature is constant; None if nothing is known of the client.
         """
