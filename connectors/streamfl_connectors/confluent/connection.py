@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from streamfl.errors import UsageError
 from streamfl.wire.signing import OPEN, Signatures
-from streamfl_connectors.confluent.settings import ConfluentSettings, fetches
+from streamfl_connectors.confluent.settings import ConfluentSettings, fetch_config
 from streamfl_connectors.kafka.batches import MOST_UNPACKED
-from streamfl_connectors.kafka.connection import FETCHED, FETCHED_OF_ONE, FETCHES, Connection
+from streamfl_connectors.kafka.connection import FETCH_CONFIG, MAX_FETCHED, MAX_FETCHED_OF_PARTITION, Connection
 from streamfl_connectors.kafka.record_reader import RecordReader
 from streamfl_connectors.kafka.settings import KafkaSettings
 
@@ -34,13 +34,13 @@ class ConfluentConnection(Connection):
         """Return what reads records in bulk: see `Connection.record_reader`."""
         from streamfl_connectors.confluent.reader import LibrdkafkaReader  # noqa: PLC0415  needs the extra
 
-        return LibrdkafkaReader(self._config(group, member), lambda: self.consumer(group_id=group, **FETCHES))
+        return LibrdkafkaReader(self._config(group, member), lambda: self.consumer(group_id=group, **FETCH_CONFIG))
 
     def _config(self, group: str, member: str | None) -> dict[str, Any]:
         settings = cast("ConfluentSettings", self.settings)
-        ahead = fetches(settings.passed_through, FETCHED_OF_ONE, FETCHED)
+        ahead = fetch_config(settings.passed_through, MAX_FETCHED_OF_PARTITION, MAX_FETCHED)
         config = {
-            **settings.of_librdkafka,
+            **settings.librdkafka_config,
             **ahead,
             "receive.message.max.bytes": max(MOST_UNPACKED, ahead["fetch.max.bytes"] + ENVELOPE),
             "group.id": group,

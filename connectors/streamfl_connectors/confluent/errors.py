@@ -20,12 +20,12 @@ UNKNOWN = {KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 FENCED = "fenced"
 
 
-def named(error: KafkaError) -> kafka_errors.KafkaError:
+def as_kafka_python_error(error: KafkaError) -> kafka_errors.KafkaError:
     """Return an error as kafka-python's.
 
-    >>> named(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    >>> as_kafka_python_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     TopicAuthorizationFailedError('Broker: Topic authorization failed')
-    >>> named(KafkaError(KafkaError._TRANSPORT)).retriable
+    >>> as_kafka_python_error(KafkaError(KafkaError._TRANSPORT)).retriable
     True
     """
     code, said = error.code(), error.str()

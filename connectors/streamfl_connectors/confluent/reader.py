@@ -17,8 +17,8 @@ from confluent_kafka import TopicPartition as Place
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
-from streamfl_connectors.confluent.errors import named
-from streamfl_connectors.kafka.connection import FETCHED_OF_ONE
+from streamfl_connectors.confluent.errors import as_kafka_python_error
+from streamfl_connectors.kafka.connection import MAX_FETCHED_OF_PARTITION
 
 LOG = logging.getLogger("streamfl.kafka.librdkafka")
 
@@ -44,10 +44,10 @@ POLL_MS = 500
 UNREADABLE = {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG}
 
 # What it says of a log-in or a certificate that brokers refuse, or of theirs; it tries again for ever.
-REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL}
+LOG_IN_ERRORS = {KafkaError._AUTHENTICATION, KafkaError._SSL}
 
 # What it says of a place in a partition.
-OF_A_PLACE = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET} | UNREADABLE
+PARTITION_EVENTS = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET} | UNREADABLE
 
 # The times by which brokers name the first and the next offset of a partition.
 FIRST, NEXT = -2, -1
@@ -135,7 +135,7 @@ class LibrdkafkaReader:
         self._uncommitted: KafkaError | None = None
         self._refused: KafkaError | None = None  # until something arrives
         own = {"error_cb": self._note, "on_commit": self._note_commit}
-        with _renamed():
+        with _kafka_python_errors():
             self._consumer = Consumer({**config, **own}, logger=LOG)
 
     # --- partitions --------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class LibrdkafkaReader:
     def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics."""
         self._is_joined = False
-        with _renamed():
+        with _kafka_python_errors():
             self._consumer.subscribe(
                 list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )
@@ -178,7 +178,7 @@ class LibrdkafkaReader:
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these partitions; those that were read before go on."""
-        with _renamed():
+        with _kafka_python_errors():
             if places := self._given_up([*(self._partitions.keys() - set(partitions))]):
                 self._consumer.incremental_unassign(places)
         self._begin([one for one in partitions if one not in self._partitions])
@@ -197,7 +197,7 @@ class LibrdkafkaReader:
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the end of a partition as the last fetch has told; None before."""
-        with _renamed():
+        with _kafka_python_errors():
             _, end = self._consumer.get_watermark_offsets(Place(*partition), cached=True)
         return end if end >= 0 else None
 
@@ -213,7 +213,7 @@ class LibrdkafkaReader:
             partition.paused = False
             if partition.stopped:
                 partition.stopped = False
-                with _renamed():
+                with _kafka_python_errors():
                     self._consumer.resume([Place(*name)])
 
     def paused(self) -> set[TopicPartition]:
@@ -224,14 +224,14 @@ class LibrdkafkaReader:
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, Sequence[Any]]:
         """Return messages that have arrived, after so many milliseconds at most; none of paused partitions."""
-        with _renamed():
+        with _kafka_python_errors():
             self._go_to_sought()
             ready = any(one.arrived and not one.paused for one in self._partitions.values())
             wrong = [error for error in map(self._take, self._fetched(0.0 if ready else timeout_ms / 1000)) if error]
         if wrong:
             raise wrong[0]  # what has arrived is returned by the next poll
         if self._refused is not None:
-            raise named(self._refused)
+            raise as_kafka_python_error(self._refused)
         return {
             TopicPartition(*name): partition.taken()
             for name, partition in self._partitions.items()
@@ -261,7 +261,7 @@ class LibrdkafkaReader:
 
     def _arrives(self, name: tuple[str, int], partition: _ReadPartition, message: Any) -> None:
         partition.arrives(message)
-        if partition.paused and not partition.stopped and partition.size > FETCHED_OF_ONE:
+        if partition.paused and not partition.stopped and partition.size > MAX_FETCHED_OF_PARTITION:
             partition.stopped = True
             self._consumer.pause([Place(*name)])
 
@@ -271,8 +271,8 @@ class LibrdkafkaReader:
         code = error.code()
         if code == KafkaError._MAX_POLL_EXCEEDED:
             return None  # librdkafka joins again
-        if code not in OF_A_PLACE:
-            return named(error)
+        if code not in PARTITION_EVENTS:
+            return as_kafka_python_error(error)
         if partition is None or partition.sought is not None:
             return None  # of a partition, or a place, that was left
         if code == KafkaError._AUTO_OFFSET_RESET:
@@ -333,36 +333,36 @@ class LibrdkafkaReader:
         return self._offsets(partitions, NEXT, ANSWERED_WITHIN if timeout_ms is None else timeout_ms / 1000)
 
     def _offsets(self, partitions: Collection[TopicPartition], at: int, seconds: float) -> dict[TopicPartition, int]:
-        with _renamed():
+        with _kafka_python_errors():
             asked = [Place(one.topic, one.partition, at) for one in partitions]
             found = self._consumer.offsets_for_times(asked, timeout=seconds) if asked else []
         for place in found:
             if place.error is not None:
-                raise named(place.error)
+                raise as_kafka_python_error(place.error)
         return {TopicPartition(place.topic, place.partition): place.offset for place in found}
 
     def committed(self, partition: TopicPartition, *, metadata: bool = False) -> Any:
         """Return the offset that the group has committed, with its metadata if they are asked for; None: none."""
         if metadata:
             return self._other().committed(partition, metadata=True)
-        with _renamed():
+        with _kafka_python_errors():
             (found,) = self._consumer.committed([Place(*partition)], timeout=ANSWERED_WITHIN)
         if found.error is not None:
-            raise named(found.error)
+            raise as_kafka_python_error(found.error)
         return found.offset if found.offset >= 0 else None
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int) -> None:
         """Commit offsets without waiting; raise the error of an earlier commit."""
         failed, self._uncommitted = self._uncommitted, None
         places = [Place(one.topic, one.partition, committed.offset) for one, committed in offsets.items()]
-        with _renamed():
+        with _kafka_python_errors():
             self._consumer.commit(offsets=places, asynchronous=True)
         if failed is not None:
-            raise named(failed)
+            raise as_kafka_python_error(failed)
 
     def _note(self, error: KafkaError) -> None:
         """Note an error that concerns no partition; librdkafka connects again by itself."""
-        if error.code() in REFUSED:
+        if error.code() in LOG_IN_ERRORS:
             self._refused = error
 
     def _note_commit(self, error: KafkaError | None, _: object) -> None:
@@ -376,9 +376,9 @@ class LibrdkafkaReader:
 
 
 @contextmanager
-def _renamed() -> Iterator[None]:
+def _kafka_python_errors() -> Iterator[None]:
     """Raise errors as kafka-python names them."""
     try:
         yield
     except KafkaException as error:
-        raise named(error.args[0]) from error
+        raise as_kafka_python_error(error.args[0]) from error

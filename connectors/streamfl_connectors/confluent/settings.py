@@ -41,8 +41,7 @@ NOT_OF_RECORDS = {"api_version", "max_poll_records", "bootstrap_timeout_ms"}
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
-# Seconds for which librdkafka takes a token to be valid: a provider gives one that has not expired, and when it is
-# asked again, within this time, it may be another.
+# librdkafka treats a token as valid for this many seconds, then asks the provider for another.
 TOKEN_SECONDS = 60.0
 
 
@@ -52,7 +51,7 @@ class ConfluentSettings(KafkaSettings):
     Examples
     --------
     >>> told = ConfluentSettings(bootstrap_servers="b:9092", security_protocol="SSL", ssl_cafile="ca.pem")
-    >>> told.of_librdkafka["ssl.ca.location"]
+    >>> told.librdkafka_config["ssl.ca.location"]
     'ca.pem'
     >>> ConfluentSettings(bootstrap_servers="b:9092", socks5_proxy="p:1080")
     Traceback (most recent call last):
@@ -76,7 +75,7 @@ class ConfluentSettings(KafkaSettings):
         return self
 
     @property
-    def of_librdkafka(self) -> dict[str, Any]:
+    def librdkafka_config(self) -> dict[str, Any]:
         """Return librdkafka's settings of a connection."""
         told = self.passed_through
         servers = self.bootstrap_servers
@@ -90,12 +89,12 @@ class ConfluentSettings(KafkaSettings):
         if told.get("ssl_check_hostname") is False:
             found["ssl.endpoint.identification.algorithm"] = "none"
         for provider in self.token_provider.values():
-            found["oauth_cb"] = _gives(provider.token)
+            found["oauth_cb"] = _token_callback(provider.token)
         return found
 
 
-def _gives(token: Callable[[], str]) -> Callable[[object], tuple[str, float]]:
-    """Return librdkafka's question for a token and the time when it expires."""
+def _token_callback(token: Callable[[], str]) -> Callable[[object], tuple[str, float]]:
+    """Return the function by which librdkafka asks for a token and the time when it expires."""
 
     def given(_: object) -> tuple[str, float]:
         return token(), time.time() + TOKEN_SECONDS
@@ -103,11 +102,11 @@ def _gives(token: Callable[[], str]) -> Callable[[object], tuple[str, float]]:
     return given
 
 
-def fetches(told: Mapping[str, Any], of_one: int, in_all: int) -> dict[str, Any]:
+def fetch_config(settings: Mapping[str, Any], per_partition: int, total: int) -> dict[str, Any]:
     """Return librdkafka's settings of how much is fetched ahead, in bytes."""
-    largest = int(told.get("fetch_max_bytes", in_all))
+    largest = int(settings.get("fetch_max_bytes", total))
     return {
-        "max.partition.fetch.bytes": int(told.get("max_partition_fetch_bytes", of_one)),
+        "max.partition.fetch.bytes": int(settings.get("max_partition_fetch_bytes", per_partition)),
         "fetch.max.bytes": largest,
         "queued.max.messages.kbytes": largest // 1024,
     }

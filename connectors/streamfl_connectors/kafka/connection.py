@@ -36,17 +36,17 @@ UNUSABLE = (kafka_errors.KafkaConfigurationError, OSError, AssertionError, TypeE
 
 
 # The most bytes of a fetch of records, from one partition and in all. They bound what a client holds beyond its room.
-FETCHED_OF_ONE, FETCHED = 512 * 1024, 16 * 1024 * 1024
+MAX_FETCHED_OF_PARTITION, MAX_FETCHED = 512 * 1024, 16 * 1024 * 1024
 
 # A poll returns everything that was fetched. kafka-python 3.0.12 loses the rest of a fetch if its partition is paused
 # between two polls: after `resume` it is neither returned nor fetched again.
 EVERYTHING = 1_000_000
 
 # How records are fetched.
-FETCHES = {
+FETCH_CONFIG = {
     "max_poll_records": EVERYTHING,
-    "max_partition_fetch_bytes": FETCHED_OF_ONE,
-    "fetch_max_bytes": FETCHED,
+    "max_partition_fetch_bytes": MAX_FETCHED_OF_PARTITION,
+    "fetch_max_bytes": MAX_FETCHED,
 }
 
 TAKEN_OVER = "another coordinator of this federation has taken over; this process ends"
@@ -87,7 +87,7 @@ class Connection:
         member
             The name under which it joins the group, the same after a restart; None: partitions are assigned by hand.
         """
-        reader: RecordReader = self.consumer(group_id=group, **FETCHES, **self._membership(member))
+        reader: RecordReader = self.consumer(group_id=group, **FETCH_CONFIG, **self._membership(member))
         return reader
 
     def _membership(self, member: str | None) -> Mapping[str, Any]:

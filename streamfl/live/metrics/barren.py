@@ -40,7 +40,7 @@ class Barren:
         >>> Barren(4, refused=1).reason, Barren(2, rejected=9).reason
         ('nothing was learnt in the last 4 entries: 1 message was refused or too late', None)
         >>> Barren(6, awaits_labels=True).reason
-        'nothing was learnt in the last 6 entries: no label of a record has come'
+        'nothing was learnt in the last 6 entries: no label has arrived for any record'
         """
         if self.entries < MOST_BARREN:
             return None
@@ -50,6 +50,6 @@ class Barren:
             (self.unlearnt, "record", "of no use to the model"),
         )
         parts = [f"{counted(n, noun)} {'was' if n == 1 else 'were'} {what}" for n, noun, what in happened if n]
-        nothing = "no label of a record has come" if self.awaits_labels else "no update had any record"
+        nothing = "no label has arrived for any record" if self.awaits_labels else "no update had any record"
         why = ", ".join(parts) or nothing
         return f"nothing was learnt in the last {self.entries} entries: {why}"

@@ -150,7 +150,13 @@ class FederationTable(_Table):
     most_weights: int = Field(NAMED.weights, ge=2, le=MOST)
     """The maximum number of weights of a model, one for each pair of feature and label; features and labels beyond it
     are treated as beyond `most_features` and `most_labels`."""
-    connector: str = Field("kafka", json_schema_extra={"decides": False, "change": "starts a new federation"})
+    connector: str = Field(
+        "kafka",
+        json_schema_extra={
+            "decides": False,
+            "change": "starts a new federation, unless both connectors use the same log",
+        },
+    )
     """The installed connector that reads and writes the federation's log; the table with its name has its
     settings."""
 

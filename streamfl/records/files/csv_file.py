@@ -307,8 +307,10 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if marks:
         raise separator_refusal(request, marks[0])
     if numbers := [name for name in names if _is_fraction(name)]:
-        what = f"line {row.line} has {numbers[0]} where the name of a column is expected"
-        raise request.refusal(what, "put a header line first, or if this is the header, rename that column")
+        what = f"line {row.line} has the number {numbers[0]} where a column name is expected"
+        raise request.refusal(
+            what, f"add a header line above it, or if line {row.line} is the header, rename this column"
+        )
     if row.line > 1 and (twice := [name for name, count in Counter(names).items() if count > 1]):
         what = f"line {row.line} is taken for the header, but names {listed(twice)} more than once"
         raise request.refusal(what, "delete the lines before the names of the columns, or give each its own name")

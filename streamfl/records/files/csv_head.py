@@ -92,8 +92,11 @@ def _refuse_no_table(request: Request, rows: list[list[str]]) -> None:
     if len(rows) < FEWEST_LATER or len(rows[0]) > 1 or most < 2:
         return
     lines = f"its first {LOOKED_AT} lines" if len(rows) > LOOKED_AT // 2 else "its lines"
-    what = f"{lines} are no table: the first has no {quoted(request.separator)}, others have up to {most} columns"
-    raise request.refusal(what, "delete the lines before the names of columns, or correct --separator")
+    what = (
+        f"{lines} do not look like one table: the first has no {quoted(request.separator)}, and others have up to "
+        f"{most} columns"
+    )
+    raise request.refusal(what, "delete everything except one table with its header, or correct --separator")
 
 
 def _of_orange(request: Request, skip: int, rows: list[list[str]]) -> Head | None:

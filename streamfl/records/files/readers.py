@@ -238,7 +238,7 @@ def _format(request: Request, path: Path) -> type[FileFormat]:
         raise request.refusal("it is empty", "give a file with at least one record")
     if (known := ending(path.name)) is not None:
         return FILE_FORMATS[known]
-    remedy = f"give a file {endings()}, or {RIVER_DATA}NAME; a table of text may have a name that ends in .csv"
+    remedy = f"give a file {endings()}, or {RIVER_DATA}NAME; if it is a text table, rename it to end in .csv"
     raise request.refusal("unknown format", remedy)
 
 

@@ -11,10 +11,10 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl_connectors.confluent.connection import ConfluentConnection
-from streamfl_connectors.confluent.errors import named
+from streamfl_connectors.confluent.errors import as_kafka_python_error
 from streamfl_connectors.confluent.reader import LOG, LibrdkafkaReader
 from streamfl_connectors.confluent.settings import ConfluentSettings
-from streamfl_connectors.kafka.connection import FETCHED_OF_ONE
+from streamfl_connectors.kafka.connection import MAX_FETCHED_OF_PARTITION
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_what_is_sought_again_is_read_again_and_nothing_else(reader, write):
 def test_a_paused_partition_brings_nothing_and_loses_nothing(reader, write):
     first, second = fresh()
     values = [bytes([i]) * 8000 for i in range(200)]  # thrice what waits before librdkafka is paused
-    assert sum(map(len, values)) > 3 * FETCHED_OF_ONE
+    assert sum(map(len, values)) > 3 * MAX_FETCHED_OF_PARTITION
     write(first, *values[:5])
     write(second, b"a")
     reader.assign([first, second])
@@ -206,12 +206,12 @@ def test_ends_and_committed_offsets_are_asked_for(reader, write):
     ],
 )
 def test_errors_are_named_as_those_of_the_other_connector(code, kind):
-    assert type(named(KafkaError(code))) is kind
+    assert type(as_kafka_python_error(KafkaError(code))) is kind
 
 
 def test_a_member_whose_name_was_taken_is_fenced():
     said = "Fatal consumer error: Broker: Static consumer fenced by other consumer with same group.instance.id"
-    assert type(named(KafkaError(KafkaError._FATAL, said))) is kafka_errors.FencedInstanceIdError
+    assert type(as_kafka_python_error(KafkaError(KafkaError._FATAL, said))) is kafka_errors.FencedInstanceIdError
 
 
 def test_a_log_in_that_is_refused_is_an_error_until_something_arrives(reader, write):

@@ -13,7 +13,7 @@ from streamfl.live.settings.installed import connector_named, section
 from streamfl.protocol import registered
 from streamfl_connectors.confluent import settings as of_confluent
 from streamfl_connectors.confluent.connection import ConfluentConnection
-from streamfl_connectors.confluent.settings import NAMES, NOT_OF_RECORDS, TRANSLATED, ConfluentSettings, fetches
+from streamfl_connectors.confluent.settings import NAMES, NOT_OF_RECORDS, TRANSLATED, ConfluentSettings, fetch_config
 from streamfl_connectors.kafka.tokens import TOKEN_PROVIDERS
 
 HERE = {"bootstrap_servers": ["b:9092", "c:9092"]}
@@ -34,7 +34,7 @@ def test_a_log_in_is_translated_whole():
         "sasl_plain_username": "u",
         "sasl_plain_password": "007",
     }
-    assert table(**told).of_librdkafka == {
+    assert table(**told).librdkafka_config == {
         "bootstrap.servers": "b:9092,c:9092",
         "check.crcs": True,
         "security.protocol": "SASL_SSL",
@@ -47,8 +47,8 @@ def test_a_log_in_is_translated_whole():
         "sasl.username": "u",
         "sasl.password": "007",
     }
-    assert table(ssl_certfile="own.pem", ssl_keyfile="key.pem").of_librdkafka["ssl.key.location"] == "key.pem"
-    assert "ssl.endpoint.identification.algorithm" not in table(ssl_check_hostname=True).of_librdkafka
+    assert table(ssl_certfile="own.pem", ssl_keyfile="key.pem").librdkafka_config["ssl.key.location"] == "key.pem"
+    assert "ssl.endpoint.identification.algorithm" not in table(ssl_check_hostname=True).librdkafka_config
 
 
 @pytest.mark.parametrize(
@@ -75,25 +75,27 @@ def test_every_setting_of_a_consumer_is_translated_or_refused_and_librdkafka_kno
     assert known <= KafkaConsumer.DEFAULT_CONFIG.keys() | {"bootstrap_timeout_ms"}
     numbers = {name for name in NAMES if type(KafkaConsumer.DEFAULT_CONFIG[name]) is int}
     told = {name: KafkaConsumer.DEFAULT_CONFIG[name] for name in numbers}
-    Consumer({"group.id": "g", **ConfluentSettings(bootstrap_servers="127.0.0.1:1", **told).of_librdkafka}).close()
+    Consumer(
+        {"group.id": "g", **ConfluentSettings(bootstrap_servers="127.0.0.1:1", **told).librdkafka_config}
+    ).close()
     for name in ("ssl.crl.location", "ssl.cipher.suites", "client.rack", "client.id"):
         assert name in NAMES.values()
 
 
 def test_settings_of_what_is_written_are_those_of_kafka_python():
-    assert table(max_request_size=5_000_000, compression_type="zstd").of_librdkafka.keys() == {
+    assert table(max_request_size=5_000_000, compression_type="zstd").librdkafka_config.keys() == {
         "bootstrap.servers",
         "check.crcs",
     }
 
 
 def test_as_much_is_fetched_ahead_as_the_settings_say():
-    assert fetches({}, 512, 16384) == {
+    assert fetch_config({}, 512, 16384) == {
         "max.partition.fetch.bytes": 512,
         "fetch.max.bytes": 16384,
         "queued.max.messages.kbytes": 16,
     }
-    assert fetches({"max_partition_fetch_bytes": 1000, "fetch_max_bytes": 2048}, 512, 16384) == {
+    assert fetch_config({"max_partition_fetch_bytes": 1000, "fetch_max_bytes": 2048}, 512, 16384) == {
         "max.partition.fetch.bytes": 1000,
         "fetch.max.bytes": 2048,
         "queued.max.messages.kbytes": 2,
@@ -112,7 +114,7 @@ def test_tokens_come_from_the_registered_provider(monkeypatch):
     entry = EntryPoint("plant", "plant:Tokens", TOKEN_PROVIDERS.group)
     monkeypatch.setattr(registered, "entry_points", lambda **chosen: EntryPoints([entry]).select(**chosen))
     monkeypatch.setattr(EntryPoint, "load", lambda self: Tokens)
-    give = table(sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider="plant").of_librdkafka["oauth_cb"]
+    give = table(sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider="plant").librdkafka_config["oauth_cb"]
     token, expires = give("")
     assert token == "token 1"
     assert 0 < expires - time.time() <= of_confluent.TOKEN_SECONDS

@@ -269,7 +269,7 @@ class TestCoordinator:
         self.step(join("c0"), join("c1"))
         for entry in (1, 2, 3):
             self.take(told.closed(entry, [replace(told.accepted("c0", 0), watermark=Watermark("f", 9))]))
-        why = "nothing was learnt in the last 3 entries: no label of a record has come"
+        why = "nothing was learnt in the last 3 entries: no label has arrived for any record"
         assert self.measures.not_ready(self.machine) == why
 
     def test_a_coordinator_counts_drifts_refusals_and_the_time_of_scores(self):

@@ -356,7 +356,10 @@ def missing_findings(
         names = listed([topic["name"] for topic in topics])
         found = f"no {names} yet"
         if not code and brokers > 1 and settings.replication_factor == 1:
-            remedy = "the coordinator will make them with one copy each; set replication_factor first for more"
+            remedy = (
+                "the coordinator will make them with one copy each; for more copies, first set replication_factor in "
+                f"[{settings.section}]"
+            )
             yield CheckResult("topics", "warning", found, remedy)
         elif not code:
             yield CheckResult("topics", "warning", found, "the coordinator will make them")
