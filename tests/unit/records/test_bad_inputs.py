@@ -85,12 +85,17 @@ CASES = {
     "numbers as names": Bad(
         "f.csv",
         b"turbine,0.0,0.5,y\nE1,1,2,0\n",
-        ("line 1 has 0.5 where the name", "header line", "rename that column"),
+        ("line 1 has the number 0.5 where a column name", "header line", "rename this column"),
     ),
     "a report of several tables": Bad(
         "f.csv",
         b"Export\n" + b"".join(b"k%d,%s\n" % (i, b",".join([b"1"] * (1 + i % 7))) for i in range(30)),
-        ("no table", 'the first has no ","', "up to 8 columns", "delete the lines before the names"),
+        (
+            "do not look like one table",
+            'the first has no ","',
+            "up to 8 columns",
+            "delete everything except one table",
+        ),
     ),
     "names twice below notes": Bad(
         "f.csv",
