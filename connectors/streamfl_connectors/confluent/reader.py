@@ -19,6 +19,7 @@ from kafka import errors as kafka_errors
 
 from streamfl_connectors.confluent.errors import as_kafka_python_error
 from streamfl_connectors.kafka.connection import MAX_FETCHED_OF_PARTITION
+from streamfl_connectors.kafka.consumer import LibraryMissingError
 
 LOG = logging.getLogger("streamfl.kafka.librdkafka")
 
@@ -91,10 +92,29 @@ class _ReadPartition:
     size: int = 0  # of what has arrived, in bytes
     paused: bool = False
     stopped: bool = False  # whether librdkafka fetches no more of it
+    failure: Exception | None = None  # why nothing behind the head can be read; not raised yet
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what librdkafka has fetched continues at the head."""
+        return self.sought is None and self.failure is None
+
+    @property
+    def is_full(self) -> bool:
+        return self.paused and not self.stopped and self.size > MAX_FETCHED_OF_PARTITION
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether all messages before a failure were returned, so that a poll raises it."""
+        return self.failure is not None and not self.arrived
 
     def seek(self, offset: int) -> None:
         self.sought = self.head = self.position = offset
-        self.arrived, self.size = [], 0
+        self.arrived, self.size, self.failure = [], 0, None
+
+    def retry(self) -> None:
+        """Have the next poll read from the head again."""
+        self.failure, self.sought = None, self.head
 
     def arrives(self, message: Any) -> None:
         if message.offset >= self.head:  # a fetch that was repeated may begin before it
@@ -133,6 +153,7 @@ class LibrdkafkaReader:
         self._made_other: Any = None
         self._is_joined = True
         self._uncommitted: KafkaError | None = None
+        self._errors: dict[type, kafka_errors.KafkaError] = {}  # of no place, not raised yet: the last of each kind
         self._refused: KafkaError | None = None  # until something arrives
         own = {"error_cb": self._note, "on_commit": self._note_commit}
         with _kafka_python_errors():
@@ -223,79 +244,116 @@ class LibrdkafkaReader:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, Sequence[Any]]:
-        """Return messages that have arrived, after so many milliseconds at most; none of paused partitions."""
+        """Return messages that have arrived, after so many milliseconds at most; none of paused partitions.
+
+        One error is raised at a time, after everything that librdkafka has handed out was kept: librdkafka does not
+        hand it out again. The next poll returns what was kept.
+        """
         with _kafka_python_errors():
             self._go_to_sought()
-            ready = any(one.arrived and not one.paused for one in self._partitions.values())
-            wrong = [error for error in map(self._take, self._fetched(0.0 if ready else timeout_ms / 1000)) if error]
-        if wrong:
-            raise wrong[0]  # what has arrived is returned by the next poll
-        if self._refused is not None:
-            raise as_kafka_python_error(self._refused)
+            for message in self._fetched(0.0 if self._is_due() else timeout_ms / 1000):
+                self._take(message)
+            self._stop_full()
+        self._raise_error()
         return {
             TopicPartition(*name): partition.taken()
             for name, partition in self._partitions.items()
             if partition.arrived and not partition.paused
         }
 
+    def _is_due(self) -> bool:
+        """Tell whether there is something to return or to raise already."""
+        partitions = self._partitions.values()
+        return bool(self._errors) or any(one.is_failed or (one.arrived and not one.paused) for one in partitions)
+
     def _fetched(self, seconds: float) -> Iterator[Message]:
         """Yield what librdkafka has; wait only for the first message."""
         found = self._consumer.consume(MOST, 0.0)
         if not found and seconds > 0.0:
             first = self._consumer.poll(seconds)
-            found = [] if first is None else [first, *self._consumer.consume(MOST, 0.0)]
+            if first is not None:
+                yield first
+                found = self._consumer.consume(MOST, 0.0)
         yield from found
 
-    def _take(self, message: Message) -> kafka_errors.KafkaError | None:
-        """Take a message, or what librdkafka reports of a partition; return an error that ends the poll."""
+    def _take(self, message: Message) -> None:
+        """Take a message, or what librdkafka reports in place of one."""
         name: Any = (message.topic(), message.partition())
-        partition = self._partitions.get(name)
-        error = message.error()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:
+        partition, error = self._partitions.get(name), message.error()
+        code = None if error is None else error.code()
+        if code is None or code == KafkaError._PARTITION_EOF:
             self._refused = None
-        if error is not None:
-            return self._error(name, partition, message.offset() or 0, error)
-        if partition is not None and partition.sought is None:
-            self._arrives(name, partition, ReadMessage(name[0], name[1], message))
-        return None
-
-    def _arrives(self, name: tuple[str, int], partition: _ReadPartition, message: Any) -> None:
-        partition.arrives(message)
-        if partition.paused and not partition.stopped and partition.size > MAX_FETCHED_OF_PARTITION:
-            partition.stopped = True
-            self._consumer.pause([Place(*name)])
-
-    def _error(
-        self, name: tuple[str, int], partition: _ReadPartition | None, offset: int, error: KafkaError
-    ) -> kafka_errors.KafkaError | None:
-        code = error.code()
-        if code == KafkaError._MAX_POLL_EXCEEDED:
-            return None  # librdkafka joins again
-        if code not in PARTITION_EVENTS:
-            return as_kafka_python_error(error)
-        if partition is None or partition.sought is not None:
-            return None  # of a partition, or a place, that was left
-        if code == KafkaError._AUTO_OFFSET_RESET:
-            return kafka_errors.OffsetOutOfRangeError({TopicPartition(*name): partition.head})
-        if code == KafkaError._PARTITION_EOF:
-            partition.ends(offset)
+        if error is not None and code not in PARTITION_EVENTS:
+            self._note_error(error)
+        elif partition is None or not partition.is_read:
+            pass  # of a partition, or a place, that was left
+        elif code is None:
+            partition.arrives(ReadMessage(name[0], name[1], message))
+        elif code == KafkaError._PARTITION_EOF:
+            partition.ends(message.offset() or 0)
+        elif code == KafkaError._AUTO_OFFSET_RESET:
+            partition.failure = kafka_errors.OffsetOutOfRangeError()
         else:
             self._read_past(name, partition)
-        return None
+
+    def _note_error(self, error: KafkaError) -> None:
+        """Note an error of no place in a partition; when polls came too late, librdkafka joins again by itself."""
+        if error.code() != KafkaError._MAX_POLL_EXCEEDED:
+            named = as_kafka_python_error(error)
+            self._errors[type(named)] = named
+
+    def _stop_full(self) -> None:
+        """Pause those partitions in librdkafka of which much waits."""
+        full = {name: one for name, one in self._partitions.items() if one.is_full}
+        if full:
+            self._consumer.pause([Place(*name) for name in full])
+        for one in full.values():
+            one.stopped = True
+
+    def _raise_error(self) -> None:
+        """Raise one error, if any is due; all positions that their logs do not hold are one error."""
+        if self._errors:
+            raise self._errors.popitem()[1]
+        failed = {name: one for name, one in self._partitions.items() if one.is_failed}
+        lost = {
+            name: one for name, one in failed.items() if isinstance(one.failure, kafka_errors.OffsetOutOfRangeError)
+        }
+        if lost:
+            for one in lost.values():
+                one.retry()
+            raise kafka_errors.OffsetOutOfRangeError({TopicPartition(*name): one.head for name, one in lost.items()})
+        for one in failed.values():
+            failure: Any = one.failure
+            one.retry()
+            raise failure
+        if self._refused is not None:
+            raise as_kafka_python_error(self._refused)
 
     def _read_past(self, name: tuple[str, int], partition: _ReadPartition) -> None:
         """Let kafka-python read on at a batch that librdkafka cannot unpack, then go on behind that.
 
-        It has one message in place of the batch, at the offset of its last message.
+        It has one message in place of the batch, at the offset of its last message. An error is the partition's
+        failure: other partitions have messages among those that are being taken.
         """
-        place, head, other = TopicPartition(*name), partition.head, self._other()
+        try:
+            with _kafka_python_errors():
+                self._read_by_other(TopicPartition(*name), partition)
+                self._go_to(Place(*name, partition.head), partition)
+        except LibraryMissingError as error:
+            for message in error.unpacked.get(TopicPartition(*name), ()):
+                partition.arrives(message)
+            partition.failure = LibraryMissingError({}, error.wrong)
+        except Exception as error:  # whatever it is, a poll raises it
+            partition.failure = error
+
+    def _read_by_other(self, place: TopicPartition, partition: _ReadPartition) -> None:
+        head, other = partition.head, self._other()
         other.assign([place])
         other.seek(place, head)
         until = time.monotonic() + ANSWERED_WITHIN
         while partition.head == head and time.monotonic() < until:
             for message in other.poll(timeout_ms=POLL_MS).get(place, ()):
                 partition.arrives(message)
-        self._go_to(Place(*name, partition.head), partition)
 
     def _other(self) -> Any:
         if self._made_other is None:
@@ -353,10 +411,10 @@ class LibrdkafkaReader:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int) -> None:
         """Commit offsets without waiting; raise the error of an earlier commit."""
-        failed, self._uncommitted = self._uncommitted, None
         places = [Place(one.topic, one.partition, committed.offset) for one, committed in offsets.items()]
         with _kafka_python_errors():
             self._consumer.commit(offsets=places, asynchronous=True)
+        failed, self._uncommitted = self._uncommitted, None
         if failed is not None:
             raise as_kafka_python_error(failed)
 
@@ -366,13 +424,18 @@ class LibrdkafkaReader:
             self._refused = error
 
     def _note_commit(self, error: KafkaError | None, _: object) -> None:
-        self._uncommitted = error
+        """Note that a commit failed; one that succeeds later does not hide that."""
+        if error is not None:
+            self._uncommitted = error
 
     def close(self) -> None:
         """Close the connections; a member with a name stays in the group for the session timeout."""
-        self._consumer.close()
-        if self._made_other is not None:
-            self._made_other.close()
+        try:
+            with _kafka_python_errors():
+                self._consumer.close()
+        finally:
+            if self._made_other is not None:
+                self._made_other.close()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -153,6 +154,29 @@ def test_a_position_beyond_the_log_is_an_error_that_names_it_and_reading_goes_on
     assert raised.value.args[0] == {partition: 1000}
     reader.seek(partition, 1)
     assert [one.value for one in polled(reader, partition, 1)] == [b"1"]
+
+
+def test_every_position_beyond_its_log_is_an_error_until_another_is_sought(reader, write):
+    first, second = fresh()
+    wrong = {first: 1000, second: 2000}
+    reader.assign([*wrong])
+    for partition, place in wrong.items():
+        write(partition, b"0", b"1")
+        reader.seek(partition, place)
+    reader._go_to_sought()
+    time.sleep(1.0)  # librdkafka reports both before the first poll
+    times, until = Counter(), time.monotonic() + 20
+    while min(times[first], times[second]) < 2:
+        assert time.monotonic() < until, times
+        try:
+            assert reader.poll(timeout_ms=100) == {}
+        except kafka_errors.OffsetOutOfRangeError as error:
+            assert error.args[0].items() <= wrong.items()
+            times.update(error.args[0].keys())
+    for partition in wrong:
+        reader.seek(partition, 1)
+    at(reader, first, 2)
+    at(reader, second, 2)
 
 
 def test_assigning_more_and_fewer_partitions_leaves_the_others_where_they_are(reader, write):
