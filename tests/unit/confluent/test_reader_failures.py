@@ -146,8 +146,10 @@ FAILURES = st.sampled_from(
         lambda: RuntimeError("closed"),
     ]
 )
-LOGS = st.lists(st.sampled_from([GOOD, GOOD, GOOD, PACKED, CORRUPT]), max_size=20)
-STEPS = st.tuples(st.sampled_from(["poll", "poll", "pause", "resume", "delete"]), st.sampled_from(PLACES))
+LOGS = st.lists(st.sampled_from([GOOD, GOOD, GOOD, PACKED, CORRUPT]), max_size=30)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["poll", "pause", "resume", "delete"]), st.sampled_from(PLACES)), max_size=40
+)
 
 
 class Run:
@@ -178,14 +180,17 @@ class Run:
     def do(self, step, place):
         if step == "poll":
             self.poll()
+        elif step == "pause":
+            self.reader.pause(place)
+            self.poll()  # what arrives of it waits
         elif step == "delete":  # all but the last three
             log = self.librdkafka.logs[place]
             self.librdkafka.begins[place] = max(self.librdkafka.begins[place], len(log) - 3)
         else:
-            getattr(self.reader, step)(place)
+            self.reader.resume(place)
 
 
-@given(st.tuples(LOGS, LOGS, LOGS), st.lists(FAILURES, max_size=4), st.lists(STEPS, max_size=25))
+@given(st.tuples(LOGS, LOGS, LOGS), st.lists(FAILURES, max_size=4), STEPS)
 def test_every_record_is_returned_once_and_in_order_or_named_as_lost_and_every_failure_is_raised(
     logs, failures, steps
 ):
@@ -234,6 +239,29 @@ def test_a_position_that_the_log_does_not_hold_is_raised_after_the_messages_befo
         assert raised.value.args[0] == {A: 10}
     reader.seek(A, 15)
     assert offsets(reader.poll(0)) == {A: [*range(15, 20)]}
+
+
+def test_all_positions_that_their_logs_do_not_hold_are_one_error_and_none_once_others_are_sought():
+    reader, librdkafka, _ = make({A: [GOOD] * 5, B: [GOOD] * 5, C: [GOOD] * 5})
+    librdkafka.begins |= {A: 3, B: 4}
+    with pytest.raises(kafka_errors.OffsetOutOfRangeError) as raised:
+        reader.poll(0)
+    assert raised.value.args[0] == {A: 0, B: 0}
+    reader.seek(A, 3)
+    reader.seek(B, 4)
+    assert offsets(reader.poll(0)) == {A: [3, 4], B: [4], C: [*range(5)]}
+
+
+def test_a_failure_behind_messages_that_wait_is_forgotten_with_them_when_another_position_is_sought():
+    reader, librdkafka, _ = make({A: [GOOD] * 10})
+    assert offsets(reader.poll(0)) == {A: [*range(5)]}
+    reader.pause(A)
+    librdkafka.reports = [Event(A, i) for i in range(5, 8)] + [Event(A, code=KafkaError._AUTO_OFFSET_RESET)]
+    librdkafka.stopped = {A}
+    assert reader.poll(0) == {}
+    reader.seek(A, 2)
+    reader.resume(A)
+    assert offsets(reader.poll(0)) == {A: [*range(2, 7)]}
 
 
 def test_errors_of_different_kinds_are_raised_one_after_another_and_each_kind_once():
