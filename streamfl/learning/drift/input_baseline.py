@@ -9,8 +9,9 @@ it treats daily variation as normal. Here a client's mean is compared with its m
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median_low
 from typing import ClassVar
 
 import numpy as np
@@ -37,15 +38,15 @@ class InputBaseline:
     """By client, the mean of each feature since its held-out records have been gathered.
 
     Clients send moments in turn, so a client's baseline begins again with its first moments after a change; until
-    then it is compared with the one before. Cost: O(clients that send x features) a round, and 4 bytes in the saved
-    state for each client and feature.
+    then it is compared with the one before. Cost: O(clients that send x features) a round, and 12 to 16 bytes in the
+    saved state for each client and feature: a mean may be large next to the deviation, as a time in seconds is.
 
     Examples
     --------
     >>> def day(warm):
     ...     X = warm + np.array([[-1.0], [1.0]] * 50)
     ...     return {f"machine-{i}": Moments.of(("heat",), X) for i in range(4)}
-    >>> baseline = InputBaseline().after(day(20.0), since=1).after(day(20.5), since=1)
+    >>> baseline = InputBaseline().after(day(20.0), since=lambda _: 1).after(day(20.5), since=lambda _: 1)
     >>> baseline.moved(3, day(20.2))
     ()
     >>> [(one.feature, one.before, one.after, one.of_clients) for one in baseline.moved(3, day(22.0))]
@@ -57,46 +58,43 @@ class InputBaseline:
     # The names of rows and columns.
     features: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
-    # By client, how many records its means are of, and the round since which its held-out records are gathered.
-    records: FloatArray = field(default_factory=lambda: np.zeros(0))
-    since: FloatArray = field(default_factory=lambda: np.zeros(0))
-    means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))  # shape (clients, d); NaN where unknown
+    since: FloatArray = field(default_factory=lambda: np.zeros(0))  # by client, the round since which it is gathered
+    # How many values each mean is of, shape (clients, d), and the means; NaN where unknown.
+    counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    explained: int = 0  # the round of the last alarm that moved inputs explained; 0 before any
 
     def moved(self, t: int, sent: Mapping[str, Moments]) -> tuple[FeatureMoved, ...]:
         """Return the features whose means in round t surely differ, the surest first, at most 20.
 
-        If only one client sends moments, it alone decides; of several, none alone can make a feature differ.
+        If only one client sends moments, it alone decides; of several, none alone can make a feature differ: each
+        counts for at most `MIN_STANDARD_ERRORS`, and half of them must be off by `MIN_SHIFT` in the same direction.
 
         Parameters
         ----------
         sent
             By client, the moments of its records in the round.
         """
-        compared = {name: pair for name in sent if (pair := self._compared(name, sent[name])) is not None}
-        if not compared:
+        shifts = {name: shift for name in sent if (shift := self._shift(name, sent[name])) is not None}
+        if not shifts:
             return ()
-        off, before, after, by = (np.array(each) for each in zip(*compared.values(), strict=True))
-        known = ~np.isnan(off)
-        count = np.maximum(known.sum(axis=0), 1)
-        sure = np.clip(np.where(known, off, 0.0), -MIN_STANDARD_ERRORS, MIN_STANDARD_ERRORS).sum(axis=0) / np.sqrt(
-            count
-        )
-        part = np.where(known, by, 0.0).sum(axis=0) / count
-        found = np.flatnonzero((np.abs(sure) >= MIN_STANDARD_ERRORS - 1e-9) & (np.abs(part) >= MIN_SHIFT)).tolist()
+        off, before, after, by = (np.array(each) for each in zip(*shifts.values(), strict=True))
+        sure = _together(off)
         return tuple(
             FeatureMoved(
                 self.features[j],
-                significant(float(before[known[:, j], j].mean())),
-                significant(float(after[known[:, j], j].mean())),
-                clients=_names(compared, known[:, j]),
-                of_clients=int(count[j]),
+                significant(float(before[known, j].mean())),
+                significant(float(after[known, j].mean())),
+                clients=_names(shifts, known),
+                of_clients=int(known.sum()),
                 since=t,
                 evidence=significant(float(sure[j] ** 2 / 2.0)),
             )
-            for j in sorted(found, key=lambda j: -abs(float(sure[j])))[:NAMED]
+            for j in sorted(_differing(sure, by), key=lambda j: -abs(float(sure[j])))[:NAMED]
+            for known in [~np.isnan(off[:, j])]
         )
 
-    def after(self, sent: Mapping[str, Moments], *, since: int) -> "InputBaseline":
+    def after(self, sent: Mapping[str, Moments], *, since: Callable[[str], int]) -> "InputBaseline":
         """Return the baseline after a round.
 
         Parameters
@@ -104,31 +102,30 @@ class InputBaseline:
         sent
             By client, the moments of its records in the round.
         since
-            The round since which held-out records are gathered.
+            Returns the round since which a client's held-out records are gathered.
         """
         known = self._with(sent)
-        records, begun, means = known.records.copy(), known.since.copy(), known.means.copy()
+        begun, counts, means = known.since.copy(), known.counts.copy(), known.means.copy()
         for name, moments in sent.items():
             if name not in known.clients:
                 continue
             i = known.clients.index(name)
             count, mean, _ = known._columns(moments)
-            before = records[i] if begun[i] >= since else 0.0
-            old = np.where(np.isnan(means[i]) | (before == 0.0), mean, means[i])
-            weight = count / np.maximum(count + before, 1.0)
-            means[i] = np.where(count > 0.0, old + weight * (mean - old), means[i])
-            records[i], begun[i] = before + count.max(initial=0.0), since
-        return replace(known, records=records, since=begun, means=_as_float32(means))
+            now = max(since(name), self.explained + 1)
+            if begun[i] < now:
+                begun[i], counts[i], means[i] = now, 0.0, np.nan
+            old = np.where(counts[i] > 0.0, means[i], mean)
+            counts[i] += count
+            means[i] = np.where(count > 0.0, old + count / np.maximum(counts[i], 1.0) * (mean - old), means[i])
+        return replace(known, since=begun, counts=counts, means=means)
 
     def among(self, clients: Collection[str]) -> "InputBaseline":
         """Return what is remembered of some clients alone."""
         kept = [i for i, name in enumerate(self.clients) if name in clients]
         names = tuple(self.clients[i] for i in kept)
-        return replace(
-            self, clients=names, records=self.records[kept], since=self.since[kept], means=self.means[kept]
-        )
+        return replace(self, clients=names, since=self.since[kept], counts=self.counts[kept], means=self.means[kept])
 
-    def _compared(self, name: str, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    def _shift(self, name: str, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
         """Return, by feature, the shift in standard errors, the means before and now, and the shift in deviations.
 
         NaN where one is unknown, or the feature is constant; None if nothing is known of the client.
@@ -137,12 +134,11 @@ class InputBaseline:
             return None
         i = self.clients.index(name)
         count, mean, variance = self._columns(moments)
-        before, records = self.means[i], max(float(self.records[i]), 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             deviation = np.where((count > 0.0) & (variance > 0.0), np.sqrt(variance), np.nan)
-            by = (mean - before) / deviation
-            off = by / np.sqrt(1.0 / count + 1.0 / records)
-        return off, before, mean, by
+            by = (mean - self.means[i]) / deviation
+            off = _normal(by / np.sqrt(1.0 / count + 1.0 / self.counts[i]), np.maximum(count - 1.0, 1.0))
+        return off, self.means[i], mean, by
 
     def _columns(self, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return counts, means and variances of the columns, 0 where a client has sent nothing."""
@@ -163,21 +159,50 @@ class InputBaseline:
         c, d = len(clients) - len(self.clients), len(features) - len(self.features)
         if not c and not d:
             return self
-        return InputBaseline(
-            features,
-            clients,
-            np.pad(self.records, (0, c)),
-            np.pad(self.since, (0, c)),
-            np.pad(self.means, ((0, c), (0, d)), constant_values=math.nan),
+        rows, pairs = (0, c), ((0, c), (0, d))
+        return replace(
+            self,
+            features=features,
+            clients=clients,
+            since=np.pad(self.since, rows),
+            counts=np.pad(self.counts, pairs),
+            means=np.pad(self.means, pairs, constant_values=math.nan),
         )
+
+
+def _together(off: FloatArray) -> FloatArray:
+    """Return by feature the shift in standard errors over all clients that sent it, shape (clients, d) -> (d,).
+
+    >>> _together(np.array([[3.0, np.nan, 99.0], [3.0, -5.0, 0.0]])).round(3)
+    array([ 4.243, -4.   ,  2.828])
+    """
+    each = np.clip(np.nan_to_num(off), -MIN_STANDARD_ERRORS, MIN_STANDARD_ERRORS)
+    together: FloatArray = each.sum(axis=0) / np.sqrt(np.maximum((~np.isnan(off)).sum(axis=0), 1))
+    return together
+
+
+def _normal(t: FloatArray, freedom: FloatArray) -> FloatArray:
+    """Return the normal deviate that is as rare as Student's t: the deviation of few values may be far too small.
+
+    Wallace 1959, "Bounds on normal approximations to Student's and the chi-square distributions".
+
+    >>> _normal(np.array([4.0, -4.0]), np.array([4.0, 1000.0])).round(2)
+    array([ 2.39, -3.98])
+    """
+    z: FloatArray = np.sqrt(freedom * np.log1p(t * t / freedom)) * (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)
+    return np.copysign(z, t)
+
+
+def _differing(sure: FloatArray, by: FloatArray) -> list[int]:
+    """Return the features that surely differ, and enough: the lower median over clients of how far they are off.
+
+    >>> _differing(np.array([4.0, 4.0, 4.0]), np.array([[0.3, 0.2, np.nan], [9.0, 9.0, 0.3]]))
+    [0, 2]
+    """
+    found = np.flatnonzero(np.abs(sure) >= MIN_STANDARD_ERRORS - 1e-9).tolist()
+    return [j for j in found if median_low((by[~np.isnan(by[:, j]), j] * np.sign(sure[j])).tolist()) >= MIN_SHIFT]
 
 
 def _names(compared: Collection[str], known: BoolArray) -> tuple[str, ...]:
     """Return the names of the clients whose means of a feature were compared, at most 20."""
     return tuple(sorted(name for name, is_known in zip(compared, known, strict=True) if is_known)[:NAMED])
-
-
-def _as_float32(means: FloatArray) -> FloatArray:
-    """Return means as float32 has them: they take half the bytes."""
-    short: FloatArray = np.clip(means, -1e38, 1e38).astype(np.float32).astype(np.float64)
-    return short

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamfl.arrays import FloatArray
-from streamfl.learning.profiles.adaptive.recall import MOST, SLOTS, RecallPool, Trail
+from streamfl.learning.profiles.adaptive.recall import MOST, MOST_OF_EPOCH, SLOTS, RecallPool, Trail
 
 
 def model(value: float) -> FloatArray:
@@ -125,3 +125,17 @@ def test_the_pool_is_re_expressed() -> None:
     pool.add(model(1.0), epoch=1, chosen="scratch")
     pool.transform(lambda W: np.hstack([3.0 * W, np.zeros((1, 1))]))
     assert pool.entries["recall-1"].W.tolist() == [[3.0, 0.0]]
+
+
+def test_models_of_one_long_epoch_do_not_push_out_those_of_earlier_ones() -> None:
+    pool = RecallPool()
+    for epoch in (1, 2, 3):
+        pool.add(np.full((1, 1), float(epoch)), epoch=epoch, chosen="scratch")
+        pool.choose("scratch", epoch=epoch + 1)
+    for k in range(20):
+        pool.add(np.full((1, 1), 100.0 + k), epoch=4, chosen="scratch")
+        pool.choose("scratch", epoch=4)
+    assert {1.0, 2.0, 3.0} <= {*values(pool).values()}
+    assert {117.0, 118.0, 119.0} <= {*values(pool).values()}  # and the newest of the epoch
+    assert len(pool.of_epoch(4)) > MOST_OF_EPOCH
+    assert len(pool.entries) == MOST

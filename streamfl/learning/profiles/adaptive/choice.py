@@ -19,7 +19,8 @@ from streamfl.protocol.digits import significant
 SURE = 2.0
 
 # What a model from outside of the epoch must gain over the best of the epoch to show that more than the inputs has
-# moved: as in the change test, a smaller rise does not matter. docs/choices.md, "When only the inputs move".
+# moved, on the records of the labels that the alarm names: as in the change test, a smaller rise does not matter.
+# docs/choices.md, "When only the inputs move".
 MARGIN = 0.01
 
 # The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
@@ -141,8 +142,14 @@ class Choice:
             return False
         best, scores = self.best(), self.scores()
         known = self._least([name for name in (*self.live, *self.earlier) if name in self.stepped])
-        gains = bool(scores) and scores[known] - scores[best] >= MARGIN
+        gains = bool(scores) and scores[known] - scores[best] >= MARGIN * self._share_of_labels()
         return not (gains and self.surely_better(self.losses[best], known))
+
+    def _share_of_labels(self) -> float:
+        """Return the share of records with the labels that the alarm names; 1 if it names none."""
+        each = [one for client in self.observed.clients.values() for one in client.new]
+        own = sum(one.count for one in each if one.label in self.alarm.labels)
+        return own / sum(one.count for one in each) if own else 1.0
 
     def surely_better(self, sums: Mapping[str, float], than: str, *, by: float = SURE) -> bool:
         """Return whether losses by client are lower than a candidate's, by `by` standard errors over clients.

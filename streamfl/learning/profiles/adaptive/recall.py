@@ -10,6 +10,10 @@ from streamfl.learning.profiles.base import model_of_round
 # docs/choices.md, "A restart".
 SLOTS, MOST = 8, 8
 
+# A full pool drops models of the running epoch first if it has more of them than these: they are of other inputs, not
+# of other concepts. docs/choices.md, "When only the inputs move".
+MOST_OF_EPOCH = 2
+
 
 @dataclass
 class Trail:
@@ -72,7 +76,7 @@ class RecallPool:
     {'recall-1': 0.0}
     """
 
-    # The models by name. A full pool drops the least recently chosen one.
+    # The models by name. A full pool drops the least recently chosen one, or the oldest of too many of one epoch.
     entries: dict[str, Recalled] = field(default_factory=dict)
 
     # The entry from which the epoch began. The epoch's model replaces it; otherwise alternating concepts would fill
@@ -88,7 +92,8 @@ class RecallPool:
         self.entries[self.current] = Recalled(W, epoch)
         while len(self.entries) > MOST:
             others = {name: e.used for name, e in self.entries.items() if name not in {self.current, chosen}}
-            del self.entries[min(others, key=lambda name: others[name])]
+            own = [name for name in others if others[name] == epoch]
+            del self.entries[own[0] if len(own) > MOST_OF_EPOCH else min(others, key=lambda name: others[name])]
 
     def of_epoch(self, epoch: int) -> tuple[str, ...]:
         """Return the names of the entries that were kept or chosen in an epoch."""

@@ -71,7 +71,7 @@ def conclusion(
         drifts=drifts,
         restart=None if restart is not None else state.restart,
         inputs=inputs.among({*members, EVERYBODY}),
-        input_baseline=baseline_after(closing, state).among({*members, EVERYBODY}),
+        input_baseline=baseline_after(closing, decided, state).among({*after.active(), EVERYBODY}),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
         known_labels=agreed.known_labels,

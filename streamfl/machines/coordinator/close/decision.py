@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.profiles.base import Decisions, Deliberation
-from streamfl.machines.coordinator.close.inputs import sent_moments
+from streamfl.machines.coordinator.close.inputs import lasting_moments
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.standing import Standing
@@ -15,7 +15,11 @@ def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decisions | D
     state, profile = standing.state, standing.state.profile
     seen, aggregation = observe(closing, standing)
     if not closing.counted.pooled:  # a total may hold noise, whose size is not known here
-        seen = replace(seen, moved=state.input_baseline.moved(state.round, sent_moments(closing, state.registry)))
+        judges = (
+            {update.client for update in closing.counted.updates} - {*closing.opened.apart} - aggregation.outliers
+        )
+        sent = {name: each for name, each in lasting_moments(closing, state.registry).items() if name in judges}
+        seen = replace(seen, moved=state.input_baseline.moved(state.round, sent))
     alarm = state.alarm_or_order(profile.close(seen))
     closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
     if alarm is None:

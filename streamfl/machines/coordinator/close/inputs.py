@@ -1,6 +1,6 @@
 """What moved in the features themselves, by the moments that the updates of a round carry anyway."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,17 +37,32 @@ def inputs_after(
     return state.inputs.after(state.round, sent, is_whole=is_whole, is_drift=any(map(_is_drift, decided)))
 
 
-def baseline_after(closing: Closing, state: CoordinatorState) -> InputBaseline:
+def baseline_after(closing: Closing, decided: Decisions, state: CoordinatorState) -> InputBaseline:
     """Return the means since held-out records have been gathered, or if there are none since the last restart."""
     held = closing.opened.plan.held
-    since = state.restarted + 1 if held is None else held.since
-    return state.input_baseline.after(sent_moments(closing, state.registry), since=since)
+    since = (lambda _: state.restarted + 1) if held is None else held.since_at
+    after = state.input_baseline.after(lasting_moments(closing, state.registry), since=since)
+    is_explained = any(isinstance(one, InputsMoved) for one in decided)
+    return replace(after, explained=state.round) if is_explained else after
+
+
+def lasting_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
+    """Return by client the moments of features, in the form that its updates have from round to round.
+
+    Without the moments of the first rounds, and of features that are new: these are of the values that are there,
+    where second moments count a missing value as the mean.
+    """
+    return _by_client(closing, lambda update: _of_learnt(update) or _of_sums(update, registry))
 
 
 def sent_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
     """Return by client the moments of features that a round's updates carry, of those whose turn it was."""
+    return _by_client(closing, lambda update: _of_scaling(update) or _of_learnt(update) or _of_sums(update, registry))
+
+
+def _by_client(closing: Closing, moments: Callable[[Update], Moments | None]) -> dict[str, Moments]:
     updates = closing.counted.updates if closing.counted.pooled else closing.senders
-    return {update.client: found for update in updates if (found := _moments(update, registry)) is not None}
+    return {update.client: found for update in updates if (found := moments(update)) is not None}
 
 
 def with_moved(
@@ -95,14 +110,19 @@ def _is_drift(found: Restart | Announcement) -> bool:
     return isinstance(found, Restart | Restarted)
 
 
-def _moments(update: Update, registry: Registry) -> Moments | None:
-    """Return the moments of the features that an update carries, in whatever form; None if it is not its turn."""
-    numbers = update.numbers
-    if numbers.moments is not None and numbers.moments.count.size:
-        return numbers.moments
-    if isinstance(numbers.learnt, NativeLearnt) and numbers.learnt.moments.count.size:
-        return numbers.learnt.moments
-    return None if numbers.second_moments is None else _of_second(numbers.second_moments, registry)
+def _of_scaling(update: Update) -> Moments | None:
+    moments = update.numbers.moments
+    return moments if moments is not None and moments.count.size else None
+
+
+def _of_learnt(update: Update) -> Moments | None:
+    learnt = update.numbers.learnt
+    return learnt.moments if isinstance(learnt, NativeLearnt) and learnt.moments.count.size else None
+
+
+def _of_sums(update: Update, registry: Registry) -> Moments | None:
+    C = update.numbers.second_moments
+    return None if C is None else _of_second(C, registry)
 
 
 def _of_second(C: FloatArray, registry: Registry) -> Moments:

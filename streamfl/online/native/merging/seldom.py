@@ -47,8 +47,7 @@ def publish(
     sums, measured = _measured(grown, parts)
     rounds, measured = before.rounds + 1, before.measured + measured
     since = before.since if before.rounds else agreed.seen
-    if before.second.size:
-        sums += before.second
+    sums[tuple(map(slice, before.second.shape))] += before.second  # names may have been added since
     more = agreed.seen + total - since
     if rounds < every and more < MORE * since and not _at_once(agreed, grown, moments):
         return MomentsChange(np.zeros(grown.second.shape)), Unpublished(rounds, since, moments, measured, sums)

@@ -96,3 +96,16 @@ def test_a_state_that_waits_is_the_same_for_who_follows_its_changes_and_is_not_p
     assert [replace(change, since=since).fits(begun, 0) for since in (FIRST, FIRST + 1, -1)] == [True, False, False]
     wrong = Unpublished(rounds=1, second=np.zeros((3, 3)))
     assert not replace(models, unpublished=wrong).is_sound(SETTINGS, 0)
+
+
+def test_a_feature_that_begins_while_moments_wait_is_published_at_once_with_what_waits(begun):
+    models, _ = after(begun, measured(3.0), silent())
+    learner = NativeLearner(SETTINGS)
+    learner.learn(("x", "y"), np.zeros((1, 2)), np.zeros(1, np.int64), ("a", "b"))
+    two = learner.learnt()
+    new = Moments(("x", "y"), np.array([10.0, 10.0]), np.array([1.0, 5.0]), np.zeros(2))
+    second = 10.0 * np.ones((3, 3))
+    part = replace(two, records=10, count=np.full(2, 10.0), moments=new, second=second)
+    models, change = after(models, part)
+    assert change.moments.count.tolist() == [FIRST + 20, 10.0]
+    assert models.second.shape == (3, 3)
