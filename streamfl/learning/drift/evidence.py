@@ -62,7 +62,8 @@ class RoundEvidence:
     clients: Mapping[str, ClientEvidence] = field(default_factory=dict)  # the measurements of each client, by name
     live: tuple[LiveModel, ...] = ()  # the live models before their steps
     serves: str = ""  # the name of the model that served all clients but those apart
-    # The features that surely differ from those since held-out records have been gathered; empty if it is not known.
+    # After an alarm: features that surely differ from those since held-out records have been gathered; empty if it
+    # is not known.
     moved: tuple[FeatureMoved, ...] = ()
 
     @property

@@ -110,13 +110,14 @@ class InputBaseline:
             if name not in known.clients:
                 continue
             i = known.clients.index(name)
-            count, mean, _ = known._columns(moments)
+            own = moments.aligned(known.features)
             now = max(since(name), self.explained + 1)
             if begun[i] < now:
                 begun[i], counts[i], means[i] = now, 0.0, np.nan
-            old = np.where(counts[i] > 0.0, means[i], mean)
-            counts[i] += count
-            means[i] = np.where(count > 0.0, old + count / np.maximum(counts[i], 1.0) * (mean - old), means[i])
+            old = np.where(counts[i] > 0.0, means[i], own.mean)
+            counts[i] += own.count
+            new = old + own.count / np.maximum(counts[i], 1.0) * (own.mean - old)
+            means[i] = np.where(own.count > 0.0, new, means[i])
         return replace(known, since=begun, counts=counts, means=means)
 
     def among(self, clients: Collection[str]) -> "InputBaseline":
@@ -132,23 +133,12 @@ class InputBaseline:
         """
         if name not in self.clients:
             return None
-        i = self.clients.index(name)
-        count, mean, variance = self._columns(moments)
+        i, own = self.clients.index(name), moments.aligned(self.features)
         with np.errstate(divide="ignore", invalid="ignore"):
-            deviation = np.where((count > 0.0) & (variance > 0.0), np.sqrt(variance), np.nan)
-            by = (mean - self.means[i]) / deviation
-            off = _normal(by / np.sqrt(1.0 / count + 1.0 / self.counts[i]), np.maximum(count - 1.0, 1.0))
-        return off, self.means[i], mean, by
-
-    def _columns(self, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return counts, means and variances of the columns, 0 where a client has sent nothing."""
-        count, mean, variance = np.zeros((3, len(self.features)))
-        at = {name: j for j, name in enumerate(self.features)}
-        here = [k for k, name in enumerate(moments.features) if name in at]
-        to = [at[moments.features[k]] for k in here]
-        count[to], mean[to] = moments.count[here], moments.mean[here]
-        variance[to] = moments.m2[here] / np.maximum(moments.count[here], 1.0)
-        return count, mean, variance
+            deviation = np.where((own.count > 0.0) & (own.variance > 0.0), np.sqrt(own.variance), np.nan)
+            by = (own.mean - self.means[i]) / deviation
+            off = _normal(by / np.sqrt(1.0 / own.count + 1.0 / self.counts[i]), np.maximum(own.count - 1.0, 1.0))
+        return off, self.means[i], own.mean, by
 
     def _with(self, sent: Mapping[str, Moments]) -> "InputBaseline":
         """Return the same with room for new names, as long as no more pairs than `PAIRS` are watched."""

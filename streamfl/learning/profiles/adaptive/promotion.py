@@ -263,8 +263,7 @@ class Promotion(Profile):
         alarm, t = choice.alarm, choice.observed.round
         chosen = choice.best()
         self.epoch += 1
-        goes_on = chosen in choice.live and chosen != self.main.shadow_name
-        self._remember(choice, chosen, epoch=self.epoch - 1, same=goes_on)
+        goes_on = self._remember(choice, chosen, epoch=self.epoch - 1)
         serving = self.main.serves
         self.main.reset(choice.stepped[chosen], np.zeros_like(choice.stepped[chosen]))
         self.trail, self.branches, self.latch = Trail(), [], None
@@ -281,19 +280,19 @@ class Promotion(Profile):
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
 
-    def _remember(self, choice: Choice, chosen: str, *, epoch: int, same: bool) -> None:
-        """Keep the model from before the alarm for a recall; `same`: what is chosen belongs to the concept before."""
+    def _remember(self, choice: Choice, chosen: str, *, epoch: int) -> bool:
+        """Keep the model from before the alarm for a recall; return whether a model that learnt with it is chosen."""
         former = self.trail.before(choice.alarm.since)
         if former is not None:
             self.pool.add(former, epoch=epoch, chosen=chosen)
-        self.pool.choose(chosen, epoch=self.epoch, same=same)
+        goes_on = chosen in choice.live and chosen != self.main.shadow_name
+        self.pool.choose(chosen, epoch=self.epoch, same=goes_on)
+        return goes_on
 
     def _continue_epoch(self, choice: Choice) -> InputsMoved:
         """Go on in this epoch from the best model, and compare with records of the new inputs from now on."""
         alarm, t, chosen = choice.alarm, choice.observed.round, choice.best()
-        self._remember(
-            choice, chosen, epoch=self.epoch, same=chosen in choice.live and chosen != self.main.shadow_name
-        )
+        self._remember(choice, chosen, epoch=self.epoch)
         W = choice.stepped[chosen]
         self.main.reset(W, np.zeros_like(W))
         self.held_since = t + 1

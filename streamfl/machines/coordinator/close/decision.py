@@ -8,23 +8,29 @@ from streamfl.machines.coordinator.close.inputs import lasting_moments
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.standing import Standing
+from streamfl.protocol.messages import FeatureMoved
 
 
 def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decisions | Deliberation]:
     """Pass what the round has shown to the profile: it advances, or after an alarm deliberates."""
     state, profile = standing.state, standing.state.profile
     seen, aggregation = observe(closing, standing)
-    if not closing.counted.pooled:  # a total may hold noise, whose size is not known here
-        judges = (
-            {update.client for update in closing.counted.updates} - {*closing.opened.apart} - aggregation.outliers
-        )
-        sent = {name: each for name, each in lasting_moments(closing, state.registry).items() if name in judges}
-        seen = replace(seen, moved=state.input_baseline.moved(state.round, sent))
     alarm = state.alarm_or_order(profile.close(seen))
     closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
     if alarm is None:
         return closing, profile.advance(state.round)
-    return closing, profile.deliberate(alarm, seen, standing.untrained)
+    moved = _moved(closing, standing, aggregation.outliers)
+    return closing, profile.deliberate(alarm, replace(seen, moved=moved), standing.untrained)
+
+
+def _moved(closing: Closing, standing: Standing, outliers: frozenset[str]) -> tuple[FeatureMoved, ...]:
+    """Return the features that surely differ at the clients that count; none of a total, which may hold noise."""
+    if closing.counted.pooled:
+        return ()
+    state = standing.state
+    judges = {update.client for update in closing.counted.updates} - {*closing.opened.apart} - outliers
+    sent = {name: each for name, each in lasting_moments(closing, state.registry).items() if name in judges}
+    return state.input_baseline.moved(state.round, sent)
 
 
 def observe(closing: Closing, standing: Standing) -> tuple[RoundEvidence, RoundAggregation]:
