@@ -25,7 +25,7 @@ LOG = logging.getLogger("streamfl.kafka.librdkafka")
 
 
 def _only_debugged(record: logging.LogRecord) -> bool:
-    """Make a line of librdkafka one for debugging: a host reports itself that brokers do not answer."""
+    """Log the lines of librdkafka at debug level: the host itself reports when brokers do not answer."""
     record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return LOG.isEnabledFor(logging.DEBUG)
 
@@ -217,7 +217,7 @@ class LibrdkafkaReader:
         return self._partitions[partition].position
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the end of a partition as the last fetch has told; None before."""
+        """Return the end of a partition as of the last fetch; None before the first one."""
         with _kafka_python_errors():
             _, end = self._consumer.get_watermark_offsets(Place(*partition), cached=True)
         return end if end >= 0 else None
@@ -332,8 +332,8 @@ class LibrdkafkaReader:
     def _read_past(self, name: tuple[str, int], partition: _ReadPartition) -> None:
         """Let kafka-python read on at a batch that librdkafka cannot unpack, then go on behind that.
 
-        It has one message in place of the batch, at the offset of its last message. An error is the partition's
-        failure: other partitions have messages among those that are being taken.
+        kafka-python returns one message in place of the batch, at the offset of its last message. An error is the
+        partition's failure: other partitions have messages among those that are being taken.
         """
         try:
             with _kafka_python_errors():

@@ -58,7 +58,7 @@ class RecordReader(Protocol):
         ...
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the end of a partition as the last fetch has told; None before."""
+        """Return the end of a partition as of the last fetch; None before the first one."""
         ...
 
     def pause(self, *partitions: TopicPartition) -> None:

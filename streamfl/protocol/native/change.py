@@ -31,8 +31,8 @@ class NativeChange:
         The appended names.
     second, each
         The sum of z z^T over the records that were measured since it was published last, in the shape that second
-        moments have after the round; and how many records each of these stands for. 0: nothing is told of them, so
-        records count as if they were like all before.
+        moments have after the round; and how many records each of these stands for. 0: this change does
+        not contain them, so records count as if they were like all before.
     weights
         The change of the linear weights, in the shape that they have after the round.
     cells, table

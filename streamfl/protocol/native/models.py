@@ -65,7 +65,7 @@ class NativeState:
     pairs: FloatArray = field(default_factory=no_pairs)
     # What the coordinator's rounding has kept back of weights and table.
     kept_back: KeptBack = field(default_factory=KeptBack)
-    # What it has heard of moments since they were published last.
+    # Moments that clients have sent since the last publication.
     unpublished: Unpublished = field(default_factory=Unpublished)
     # How they are mixed for the clients of each branch, by its name.
     branches: Mapping[str, AgreedMixture] = field(default_factory=dict)

@@ -21,7 +21,7 @@ def has_commas(request: Request, fields: Mapping[str, Cells]) -> bool:
 def doubted(
     request: Request, roles: Roles, fields: Mapping[str, Cells], owners: Sequence[str]
 ) -> tuple[Request, Roles]:
-    """Leave out counters, and take usual codes for missing values; both stand in the settings that are written."""
+    """Drop counters, and treat usual codes as missing values; `init` writes both into the settings."""
     names = list(roles.features)
     if not names:
         return request, roles

@@ -12,7 +12,8 @@ from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.unpublished import Unpublished
 
-# Moments are published when there are this share more records than then. docs/choices.md, "Grids".
+# The coordinator publishes moments early if the number of records has grown by this share since the last time.
+# docs/choices.md, "Grids".
 MORE = 0.5
 
 

@@ -54,7 +54,7 @@ class Way(ABC):
     """A way from a client to the coordinator."""
 
     every: ClassVar[int]
-    """In so many rounds moments are published once at least."""
+    """The coordinator publishes moments at least once in this many rounds."""
 
     @abstractmethod
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
