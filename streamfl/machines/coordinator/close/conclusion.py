@@ -70,7 +70,7 @@ def conclusion(
         round=state.round + 1,
         drifts=drifts,
         restart=None if restart is not None else state.restart,
-        inputs=inputs.among({*members, EVERYBODY}),
+        inputs=inputs.among({*members, EVERYBODY}, {*after.active(), EVERYBODY}),
         input_baseline=baseline_after(closing, decided, state).among({*after.active(), EVERYBODY}),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
