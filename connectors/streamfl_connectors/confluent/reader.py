@@ -411,7 +411,7 @@ class LibrdkafkaReader:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int) -> None:
         """Commit offsets without waiting; raise the error of an earlier commit."""
-        places = [Place(one.topic, one.partition, committed.offset) for one, committed in offsets.items()]
+        places = [Place(one.topic, one.partition, to.offset, to.metadata) for one, to in offsets.items()]
         with _kafka_python_errors():
             self._consumer.commit(offsets=places, asynchronous=True)
         failed, self._uncommitted = self._uncommitted, None
