@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from live.federation import Federation, World, delete, everything, federation, fresh
+from live.federation import Federation, World, delete, everything, federation, fresh, logged
 from live.plant import COMMANDS, MACHINES, Course, Nobody, Plant, tables
 from streamfl.protocol.messages import RoundClosed
 from streamfl_benchmarks import run_file
@@ -24,6 +24,7 @@ from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.run_file import Kept
 
 DELAYS = 5.0, 20.0  # of results, in seconds
+READY = 180.0  # seconds within which hosts start
 LATEST = 15.0  # seconds after the last result, within which the last answers come
 
 
@@ -35,6 +36,9 @@ def measured(world: World, rate: float, seconds: float, features: str) -> dict[s
     try:
         with federation(world, tables(plant, course)) as live:
             hosts = [live.start(*words) for words in COMMANDS.values()]
+            until = time.monotonic() + READY
+            while time.monotonic() < until and not all(logged(one.log, "partition taken") for one in hosts[1:]):
+                time.sleep(1.0)
             loads = [os.getloadavg()[0] for _ in plant.run()]
             time.sleep(LATEST)
             used = [round(process.usage().seconds / (seconds + DELAYS[1] + LATEST), 3) for process in hosts]
