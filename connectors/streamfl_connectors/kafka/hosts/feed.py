@@ -14,7 +14,7 @@ from streamfl.runtime.log.partition import LogSource, PartitionReader, not_held
 from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.consumer import LibraryMissingError
-from streamfl_connectors.kafka.hosts.settled import Settled
+from streamfl_connectors.kafka.hosts.settled import SettledOffset
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
 from streamfl_connectors.kafka.record_reader import RecordReader
 
@@ -53,7 +53,7 @@ class Feed:
         self._stopping: Mapping[TopicPartition, str] = {}
 
     def begin(
-        self, partition: TopicPartition, hint: Settled, only: str | None = None, *, wait: bool = False
+        self, partition: TopicPartition, hint: SettledOffset, only: str | None = None, *, wait: bool = False
     ) -> PartitionReader:
         """Begin to read a partition, at the offset of the hint if it has one; see `LogIntake.begin`."""
         begin, end = bounds(self._consumer, partition)

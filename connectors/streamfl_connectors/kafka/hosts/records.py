@@ -27,7 +27,7 @@ from streamfl_connectors.kafka.administration import partition_counts, require
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.feed import Feed
 from streamfl_connectors.kafka.hosts.labels import LabelFeed
-from streamfl_connectors.kafka.hosts.settled import Settled
+from streamfl_connectors.kafka.hosts.settled import SettledOffset
 from streamfl_connectors.kafka.lasting import LastingProducer
 from streamfl_connectors.kafka.partitions import added, beyond, wrong_placement
 from streamfl_connectors.kafka.reading import name_of
@@ -181,8 +181,8 @@ class RecordConsumer:
             if self.labels is not None:
                 self.labels.begin(partition, reader, self._settled(self.labels.beside(partition)))
 
-    def _settled(self, partition: TopicPartition) -> Settled:
-        return Settled.of(self._consumer.committed(partition, metadata=True))
+    def _settled(self, partition: TopicPartition) -> SettledOffset:
+        return SettledOffset.of(self._consumer.committed(partition, metadata=True))
 
     def _to_leave_out(self, assigned: set[TopicPartition]) -> dict[TopicPartition, str]:
         """Return the partitions that no client can read, with the reason, which is logged once."""
@@ -308,7 +308,7 @@ class RecordConsumer:
         for partition, reader in readers.items():
             position = reader.settled(progress)
             stride = self._format.stride
-            offsets[partition] = Settled(position // stride, reader.buried // stride).committed
+            offsets[partition] = SettledOffset(position // stride, reader.buried // stride).committed
         if not offsets:
             return
         try:

@@ -8,7 +8,7 @@ from kafka import OffsetAndMetadata
 METADATA = "dead letters before {};"
 
 
-class Settled(NamedTuple):
+class SettledOffset(NamedTuple):
     """How far a partition is settled.
 
     Parameters
@@ -20,10 +20,10 @@ class Settled(NamedTuple):
 
     Examples
     --------
-    >>> Settled(7, 12).committed
+    >>> SettledOffset(7, 12).committed
     OffsetAndMetadata(offset=7, metadata='dead letters before 12;', leader_epoch=-1)
-    >>> Settled.of(Settled(7, 12).committed), Settled.of(OffsetAndMetadata(7, "", -1)), Settled.of(None)
-    (Settled(offset=7, buried=12), Settled(offset=7, buried=0), Settled(offset=None, buried=0))
+    >>> SettledOffset.of(SettledOffset(7, 12).committed), SettledOffset.of(OffsetAndMetadata(7, "", -1)), SettledOffset.of(None)
+    (SettledOffset(offset=7, buried=12), SettledOffset(offset=7, buried=0), SettledOffset(offset=None, buried=0))
     """
 
     offset: int | None
