@@ -15,6 +15,7 @@ class Arrivals:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from streamfl.protocol.records import Span
     >>> X = np.array([[1.0], [2.0], [3.0]])
     >>> arrivals = Arrivals()
