@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from unit.machines.script import batch, client, closed, feed, joined, opening, sent
 
+from streamfl.machines.client.intake.arrivals import Arrivals
 from streamfl.machines.client.phase import Phase
 from streamfl.protocol.decisions import Answered, Seek
 from streamfl.protocol.delayed import Answers, Half
@@ -101,6 +102,15 @@ def test_records_are_described_once_when_they_come_and_never_fewer_than_min_reco
     (update,) = sent(feed(machine, *opening(3)), Update)
     assert update.numbers.arrived is not None
     assert update.numbers.arrived.count.tolist() == [2.0]
+
+
+def test_of_a_backlog_the_newest_records_are_described():
+    arrivals = Arrivals()
+    arrivals.add(batch("a" * 500, of="f", values=[9.0] * 500))
+    arrivals.add(batch("a" * 1500, start=500, of="f", values=[9.0] * 500 + [1.0] * 1000))
+    found = arrivals.moments(("x",), least=10)
+    assert found is not None
+    assert (found.count.tolist(), found.mean.tolist(), found.m2.tolist()) == ([1000.0], [1.0], [0.0])
 
 
 def test_records_that_an_earlier_start_has_answered_are_not_described_again():

@@ -29,6 +29,8 @@ class Arrivals:
 
     def add(self, batch: Batch) -> None:
         """Take records that have come."""
+        if len(batch) > MOST_ARRIVED:
+            batch = batch.after(int(batch.positions[-MOST_ARRIVED]))
         self._batches.append(batch)
         self._records += len(batch)
         while self._records > MOST_ARRIVED:
