@@ -350,10 +350,10 @@ def attended(plant: Plant, watch: Watch, course: Course, seconds: float) -> None
             next_kill += course.kill_every
 
 
-def settled(live: Federation, results: int, interval: float, within: float = 180.0) -> None:
-    """Wait until the ledger has all results that were written, or nothing has moved for three rounds."""
+def settled(live: Federation, results: int, interval: float, within: float = 300.0, quiet: float = 60.0) -> None:
+    """Wait until the ledger has all results that were written, or nothing has moved for a minute and three rounds."""
     until, before, still = time.monotonic() + within, -1, 0
-    while time.monotonic() < until and still < 3:
+    while time.monotonic() < until and still < max(3.0, quiet / interval):
         closed = [one.message for one in live.messages() if isinstance(one.message, RoundClosed)]
         done = sum(entry.records + entry.rejected for entry in closed)
         if done >= results:
