@@ -45,13 +45,14 @@ def found(
     d: int = 4,
     seed: int = 0,
     change: Callable[..., np.ndarray] | None = None,
+    one_in: int = 8,
 ) -> list[tuple[int, str, float, tuple[str, ...]]]:
-    """Return the round, feature, difference and clients of what was found; a client in eight sends its means."""
+    """Return the round, feature, difference and clients of what was found; one client in so many sends its means."""
     inputs, told = Inputs(), []
     names, features = [f"c{i}" for i in range(clients)], tuple(f"x{j}" for j in range(d))
     for t, X in zip(range(1, rounds + 1), streams(kind, clients, d, seed), strict=False):
         values, all_send = X if change is None else change(t, X), t <= 4 or inputs.are_suspected
-        turns = -(-clients // 8)
+        turns = -(-clients // one_in)
         senders = range(clients) if all_send else [(t * turns + i) % clients for i in range(turns)]
         sent = {names[i]: Moments.of(features, values[:, i]) for i in senders}
         inputs, moved = inputs.after(t, sent, is_whole=len(sent) == clients)
@@ -88,6 +89,11 @@ def test_evidence_has_a_mean_of_at_most_one_where_nothing_has_moved(means):
 )
 def test_nothing_is_found_where_inputs_do_what_they_always_did(kind):
     assert found(kind, rounds=250) == []
+
+
+@pytest.mark.parametrize("kind", ["heavy tails", "day and night", "season", "counter"])
+def test_nor_is_anything_found_where_all_clients_send_means_in_every_round(kind):
+    assert found(kind, rounds=200, clients=4, one_in=1) == []
 
 
 @pytest.mark.full
