@@ -23,6 +23,7 @@ from streamfl.records.doubts.of_tables import (
     goes_one_way,
     is_constant,
     is_whole,
+    mostly_goes_one_way,
     names_records,
 )
 from streamfl.records.values.cells import listed
@@ -62,7 +63,7 @@ class Doubts(NamedTuple):
         """Yield a sentence for each code and each other doubt; the settings have the codes that are `written`."""
         for value in dict.fromkeys(code.value for some in self.codes.values() for code in some):
             at = [(name, code) for name, some in self.codes.items() for code in some if code.value == value]
-            shares = listed([f"{name} ({code.share:.1%} of records)" for name, code in at])
+            shares = listed([f"{name} ({code.of_records})" for name, code in at])
             what = f"{shares}: {value:.10g} repeats far outside the other values"
             if value in written:
                 yield f"{what} and counts as missing; if it is a measurement, take it out of missing_values"
@@ -125,10 +126,9 @@ def doubts(
     places, values = [j for j, name in enumerate(features) if name not in hot], kept(missing_values)
     found = codes_by_column(X, places, values)
     owners = np.unique(clients, return_inverse=True)[1] if clients else None
-    one_way = [j for j in places if goes_one_way(X[:, j], owners)]
-    counters = [features[j] for j in one_way if is_whole(X[:, j])]
+    counters = [features[j] for j in places if is_whole(X[:, j]) and mostly_goes_one_way(X[:, j], owners)]
     others = {
-        TREND: [features[j] for j in one_way if features[j] not in counters],
+        TREND: [features[j] for j in places if features[j] not in counters and goes_one_way(X[:, j], owners)],
         CONSTANT: [features[j] for j in places if is_constant(X[:, j])],
         IDENTIFIER: [features[j] for j in places if names_records(X[:, j]) and features[j] not in counters],
     }

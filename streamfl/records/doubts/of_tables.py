@@ -20,6 +20,8 @@ LEAST_SHARE, LEAST, MOST_SHARE = 0.001, 3, 0.5
 # How many times the spread of the other values a code lies outside them: a number that is written like a code; a
 # negative number where no other is negative; any other number, which is only reported; one that nothing measures.
 FAR, BELOW_ZERO, VERY_FAR, ABSURD = 1.0, 5.0, 10.0, 1e6
+# The share of records of messages that may come late or twice, and still a field counts: docs/choices.md, "Counters among messages".
+STRAYS = 0.05
 # The ends of whole numbers of 16, 32 and 64 bits, as float64.
 LIMITS = frozenset(limit for k in (15, 16, 31, 32, 63, 64) for limit in (-(2.0**k), 2.0**k - 1.0))
 
@@ -37,6 +39,15 @@ class Code(NamedTuple):
     value: float
     share: float
     is_usual: bool
+
+    @property
+    def of_records(self) -> str:
+        """Return its share as text.
+
+        >>> Code(-999.0, 0.113, True).of_records, Code(-999.0, 0.0003, True).of_records
+        ('11.3% of records', '0.030% of records')
+        """
+        return f"{self.share:{'.1%' if self.share >= LEAST_SHARE else '.3%'}} of records"
 
 
 def looked_over(request: Request, table: Table) -> Table:
@@ -113,7 +124,7 @@ def _without_codes(request: Request, table: Table) -> Table:
     X, missing = table.X, dict[str, tuple[float, ...]]()
     for value in dict.fromkeys(code.value for some in found.values() for code in some):
         at = {j: code for j, some in found.items() for code in some if code.value == value}
-        shares = ", ".join(f"{listed([table.features[j]])} ({code.share:.1%} of records)" for j, code in at.items())
+        shares = ", ".join(f"{listed([table.features[j]])} ({code.of_records})" for j, code in at.items())
         shown, of = f"{value:.10g}", "column" if len(at) == 1 else "columns"
         if value not in usual:
             notes.append(
@@ -133,14 +144,39 @@ def _without_codes(request: Request, table: Table) -> Table:
 
 
 def codes_by_column(X: Numbers, places: Sequence[int], kept: frozenset[float]) -> dict[int, list[Code]]:
-    """Return the codes of each column; a usual one is one of all columns outside whose values it lies."""
+    """Return the codes of each column; a usual one is one of all columns outside whose values it lies.
+
+    A usual code that is rare in each column is found if it repeats in all of them together.
+
+    >>> X = np.column_stack([np.linspace(0, 9, 5000), np.linspace(5, 6, 5000), np.linspace(7, 8, 5000)])
+    >>> X[[7, 80, 900], [0, 1, 1]] = -9999.0
+    >>> {j: [code.value for code in some] for j, some in codes_by_column(X, range(3), frozenset()).items()}
+    {0: [-9999.0], 1: [-9999.0], 2: []}
+    """
     found = {j: list[Code]() for j in places}
-    found |= {j: list(codes(X[:, j], kept)) for j in _suspects(X, places)}
+    suspects = [*_suspects(X, places)]
+    found |= {j: list(codes(X[:, j], kept)) for j in suspects}
+    for j, code in _codes_of_several(X, suspects, kept):
+        if code.value not in {one.value for one in found[j]}:
+            found[j].append(code)
     usual = {code.value for some in found.values() for code in some if code.is_usual}
     for j in found if usual else ():
         have = {code.value for code in found[j]}
         found[j] += list(_repeated_ends(X[:, j], usual - have))
     return found
+
+
+def _codes_of_several(X: Numbers, suspects: Sequence[int], kept: frozenset[float]) -> Iterator[tuple[int, Code]]:
+    """Yield ends of columns that are written like codes, lie very far outside all else, and repeat over the columns."""
+    places: dict[float, list[tuple[int, int]]] = {}
+    for j in suspects if len(X) >= FEWEST else ():
+        column = X[np.isfinite(X[:, j]), j].astype(np.float64, copy=False)
+        for end in {float(column.min()), float(column.max())} if len(column) else ():
+            if is_code(end) and end not in kept and _is_outside(end, column[column != end], (0.0, 1.0), VERY_FAR):
+                places.setdefault(end, []).append((j, int((column == end).sum())))
+    for value, some in places.items():
+        if sum(times for _, times in some) >= LEAST:
+            yield from ((j, Code(value, times / len(X), is_usual=True)) for j, times in some)
 
 
 def _suspects(X: Numbers, places: Sequence[int]) -> Iterator[int]:
@@ -216,7 +252,8 @@ def _repeated_ends(column: Numbers, values: set[float]) -> Iterator[Code]:
     for value in values:
         times = int((left == value).sum())
         others = left[left != value]
-        if times >= LEAST and len(others) and not others.min() < value < others.max():
+        repeats = times >= LEAST or (times > 0 and _is_outside(value, others, (0.0, 1.0), FAR))
+        if repeats and len(others) and not others.min() < value < others.max():
             yield Code(value, times / len(column), is_usual=True)
 
 
@@ -253,6 +290,29 @@ def goes_one_way(column: Numbers, owners: Texts | IntArray | None = None) -> boo
     order = np.argsort(owners, kind="stable")
     steps = np.diff(column[order])[owners[order][1:] == owners[order][:-1]]
     return _are_one_way(steps[np.isfinite(steps)])
+
+
+def mostly_goes_one_way(column: Numbers, owners: Texts | IntArray | None = None) -> bool:
+    """Return the same of numbers of messages, a few of which come late or twice.
+
+    Nearly all are then no less than all before them, and most are greater; or the other way round.
+
+    >>> late = np.arange(200.0)
+    >>> late[[50, 120]] = 20.0, 90.0
+    >>> goes_one_way(late), mostly_goes_one_way(late), mostly_goes_one_way(np.arange(200.0) % 50)
+    (False, True, False)
+    """
+    series = [column] if owners is None else [column[owners == owner] for owner in np.unique(owners)]
+    series = [one[np.isfinite(one)] for one in series]
+    return any(_mostly_rises([sign * one for one in series]) for sign in (1.0, -1.0))
+
+
+def _mostly_rises(series: Sequence[Numbers]) -> bool:
+    steps = sum(max(0, len(one) - 1) for one in series)
+    highest = [(one[1:], np.maximum.accumulate(one)[:-1]) for one in series]
+    above = sum(int((values > before).sum()) for values, before in highest)
+    below = sum(int((values < before).sum()) for values, before in highest)
+    return steps >= FEWEST - 1 and above > steps / 2 and below <= STRAYS * steps
 
 
 def _rises(column: Numbers) -> bool:

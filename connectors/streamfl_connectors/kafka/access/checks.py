@@ -258,18 +258,20 @@ class _Check:
         records, of_labels = self._readable(self._of_records), self._readable(self._of_labels)
         if not records:
             return
-        found = sample.at_both_ends(self._connection, records, MOST_RECORDS)
-        ends = [_with_times(partitions, self._whose) for partitions in found]
-        yield sampled.clients_seen([*ends[0], *ends[1]])
+        newest, oldest = sample.at_both_ends(self._connection, records, MOST_RECORDS)
+        seen = _with_times([*oldest, *newest], self._whose)
+        yield sampled.clients_seen(seen)
         if labels is None or not of_labels:
             return
-        told = [
-            _with_times(partitions, lambda messages: whose_labels(messages, labels.records))
-            for partitions in sample.at_both_ends(self._connection, of_labels, MOST_LABELS)
-        ]
-        rates = [sampled.rate_of([one.timestamp for one in some] for some in partitions) for partitions in found]
-        newest, oldest = (sampled.matched(*both) for both in zip(ends, told, rates, strict=True))
-        yield from sampled.labels_fit(newest, oldest, labels.window, max(records.values()))
+        told = _with_times(
+            [some for end in sample.at_both_ends(self._connection, of_labels, MOST_LABELS) for some in end],
+            lambda messages: whose_labels(messages, labels.records),
+        )
+        times = [[[one.timestamp for one in some] for some in end] for end in (newest, oldest)]
+        rate = max(map(sampled.rate_of, times))
+        found = sampled.matched(seen, told, rate, sampled.not_looked_at(times[1], times[0]))
+        needed = sampled.needed_window(found, sampled.busiest(seen, max(records.values())))
+        yield sampled.labels_fit(found, needed, labels.window)
 
     def _whose(self, messages: Sequence[Any]) -> Sequence[Whose]:
         if self._placement.by == "field":

@@ -16,6 +16,7 @@ from streamfl.live.operator.init.written import settings_file
 from streamfl.live.settings.installed import connector_named, section
 from streamfl.live.settings.settings import load, merge, texts_of
 from streamfl.records.request import Request
+from streamfl.records.values.cells import listed
 from streamfl.run.report.words import counted
 from streamfl.runtime.log.placement import pattern
 from streamfl.runtime.log.topics import Topics
@@ -126,10 +127,10 @@ def _at_topics(asked: InitRequest, name: str, table: Mapping[str, Any]) -> Found
     if asked.labels is not None:
         of_records = made.sample_ends(asked.topics, MOST_RECORDS)
         ends = [*zip(of_records, made.sample_ends([asked.labels], MOST_LABELS), strict=True)]
-        request, roles, layout, records = of_two_topics.looked_at(
+        request, roles, layout, looked = of_two_topics.looked_at(
             request, asked.topics, asked.labels, ends, asked.client
         )
-        return request, roles, layout, f"{told} ({records:,} were looked at)"
+        return request, roles, layout, f"{told} and {asked.labels} ({looked} were looked at)"
     request, roles, layout, records = of_topic.looked_at(
         request, asked.topics, made.sample(asked.topics), asked.client
     )
@@ -161,7 +162,9 @@ def _found(roles: Roles, layout: RecordsLayout) -> str:
         f"features from {counted(len(roles.features) + len(roles.categories), 'field')}",
         f"time {roles.time!r}" if roles.time else "no time",
     ]
-    return ", ".join(parts) + (f"; {counted(len(roles.drop), 'field')} left out" if roles.drop else "")
+    return ", ".join(parts) + (
+        f"; {counted(len(roles.drop), 'field')} left out: {listed([*roles.drop])}" if roles.drop else ""
+    )
 
 
 def _next(asked: InitRequest, roles: Roles, layout: RecordsLayout) -> list[str]:

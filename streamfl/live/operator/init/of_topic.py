@@ -9,12 +9,12 @@ import numpy as np
 
 from streamfl.live.operator.init.doubted import doubted, has_commas
 from streamfl.live.operator.init.layout import RecordsLayout, clients_of, interval_of
-from streamfl.live.operator.init.roles import Looked, Roles, roles_of
+from streamfl.live.operator.init.roles import LATER, Looked, Roles, roles_of
 from streamfl.protocol.registry import ordered
 from streamfl.records.formats.packed import Packed
 from streamfl.records.objects import Columns, Object, counted, flat
 from streamfl.records.request import Request
-from streamfl.records.values.cells import NAMES, Cells, words
+from streamfl.records.values.cells import NAMES, Cells, listed, words
 from streamfl.runtime.ports import TopicSample
 
 
@@ -57,6 +57,9 @@ def looked_at(
     if not objects:
         return request, *_of_packed(request, topics, sample, values, client)
     read = _Read(Looked(columns_of(request, objects), as_messages=True), len(objects), len(values))
+    if request.label is not None and request.label not in read.looked.fields:
+        what = f"no field {request.label!r} in records, which have {listed([*read.looked.fields])}"
+        raise request.refusal(what, f"correct --label{LATER}")
     if has_commas(request, read.looked.fields):
         request = replace(request, decimal=",")  # a message is read by itself, and may leave it open
     roles = roles_of(request, read.looked, client)

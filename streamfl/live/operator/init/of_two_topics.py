@@ -1,17 +1,24 @@
 """What `streamfl init` sees in topics of records, and in a topic of later labels, each with its record's id."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from streamfl.live.operator.init.doubted import doubted
+from streamfl.live.operator.init.doubted import doubted, has_commas
 from streamfl.live.operator.init.layout import LabelsLayout, RecordsLayout, interval_of
 from streamfl.live.operator.init.of_topic import columns_of, object_of
 from streamfl.live.operator.init.roles import Looked, Roles, roles_of
 from streamfl.records.objects import Object, flat
 from streamfl.records.request import LABEL_NAMES, Request
-from streamfl.records.values.cells import listed, quoted, text
+from streamfl.records.values.cells import Cells, listed, quoted, text
 from streamfl.runtime.log.intake import client_named
-from streamfl.runtime.log.repartitioning.sampled import Matched, matched, needed_window, rate_of
+from streamfl.runtime.log.repartitioning.sampled import (
+    Matched,
+    busiest,
+    matched,
+    needed_window,
+    not_looked_at,
+    rate_of,
+)
 from streamfl.runtime.log.repartitioning.whose import Whose
 from streamfl.runtime.ports import ClientBy, TopicSample
 
@@ -21,6 +28,9 @@ ROOM, LEAST, MOST = 2, 10_000, 1_000_000
 # The share of records that must differ in a field for it to name them.
 DISTINCT = 0.5
 
+# Labels of so many records should have come before they are relied on.
+ENOUGH_LABELS = 50
+
 
 @dataclass(frozen=True, slots=True)
 class _Message:
@@ -29,14 +39,29 @@ class _Message:
     fields: Object
 
 
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """Records and labels, each once and in the order of time, and what joins them."""
+
+    records: Sequence[_Message]
+    labels: Sequence[_Message]
+    key: str  # the field, in both, with the record's id
+    owners: Sequence[str]  # the client of each record
+    by: ClientBy  # what names it
+    found: Matched
+
+
 def looked_at(
     request: Request,
     topics: Sequence[str],
     of_labels: str,
     ends: Sequence[tuple[TopicSample, TopicSample]],
     client: str | None,
-) -> tuple[Request, Roles, RecordsLayout, int]:
-    """Return how messages are read, the roles of their fields, the layout, and how many records were looked at.
+) -> tuple[Request, Roles, RecordsLayout, str]:
+    """Return how messages are read, the roles of their fields, the layout, and how many messages were looked at.
+
+    What records show alone, such as categories, counters and codes of missing values, is taken from all of them: most
+    labels may still be to come.
 
     Parameters
     ----------
@@ -50,57 +75,83 @@ def looked_at(
     UsageError
         There are no records or labels, no field names the records in both, or no field is the label.
     """
-    every = [(_messages(records), _messages(labels)) for records, labels in ends]
-    if not any(records and labels for records, labels in every):
-        what = f"no JSON records with labels in {of_labels}, or none at all"
-        raise request.refusal(what, "start the programs that write there")
-    keys = [_key(*both) for both in every]
-    best = max(range(len(every)), key=lambda end: _matched(*every[end], keys[end], 0.0).share)
-    (records, labels), key = every[best], keys[best]
-    if not key:
+    of_records, of_their_labels = zip(*ends, strict=True)
+    records, labels = _messages(of_records), _messages(of_their_labels)
+    if not (records and labels):
+        what = f"no JSON labels in {of_labels}" if records else "no JSON records"
+        raise request.refusal(what, "start the program that writes there; once some have come, run init again")
+    joined = _joined(request, of_records, records, labels, client)
+    if not joined.key:
         raise request.refusal(f"no field has the same ids in records and in {of_labels}", _remedy(records, labels))
-    label = _label(request, labels, key)
-    request = replace(request, label=label)
-    owners, by = _owners(request, records, client)
-    label_of = {text(one.fields.get(key)): one.fields[label] for one in labels if label in one.fields}
-    found = [
-        (one, owner) for one, owner in zip(records, owners, strict=True) if text(one.fields.get(key)) in label_of
-    ]
-    without = {key, *(_same_as_key(records) if client is None else ())}
-    whole = [_whole(one.fields, without, label, label_of[text(one.fields[key])]) for one, _ in found]
-    looked = Looked(columns_of(request, whole), as_messages=True)
-    request, roles = doubted(request, roles_of(request, looked, client), looked.fields, [owner for _, owner in found])
-    clients = sorted({*owners} - {""})
-    times = [[1000 * time for time, _ in found] for found in ends[best][0].messages.values()]
-    told = _matched(records, labels, key, rate_of(times))
-    partitions = max(ends[0][0].partitions.values())
-    window = min(MOST, max(LEAST, -(-ROOM * needed_window(told, partitions) // 1000) * 1000))
-    rate = told.rate / max(1, len(clients))
+    request = replace(request, label=_label(request, labels, joined.key))
+    request, roles = _roles(request, joined, client)
+    clients = sorted({*joined.owners} - {""})
+    ids = [(Whose(owner), 0) for owner in joined.owners]
+    needed = needed_window(joined.found, busiest(ids, max(of_records[0].partitions.values())))
+    window = min(MOST, max(LEAST, -(-ROOM * needed // 1000) * 1000))
+    rate = joined.found.rate / max(1, len(clients))
     layout = RecordsLayout(
         topics,
-        by,
+        joined.by,
         max(1, len(clients)),
         interval=interval_of(rate),
         rate=rate or None,
-        labels=LabelsLayout(of_labels, key, window),
+        labels=LabelsLayout(of_labels, joined.key, window),
     )
-    notes = _notes(told, clients, key, ends)
-    return request, replace(roles, notes=(*notes, *roles.notes)), layout, sum(len(part) for part, _ in every)
+    looked = f"{len(records):,} records and {len(labels):,} labels"
+    notes = (*_notes(joined, clients, of_labels), _extent(looked, of_records[1], of_their_labels[1]))
+    return request, replace(roles, notes=(*notes, *roles.notes)), layout, looked
 
 
-def _messages(sample: TopicSample) -> list[_Message]:
+def _messages(ends: Sequence[TopicSample]) -> list[_Message]:
+    """Return the objects at both ends of topics, the oldest first."""
     found = []
-    for name, messages in sample.messages.items():
-        keys = sample.keys.get(name, [None] * len(messages))
-        for (time, value), key in zip(messages, keys, strict=True):
-            one = object_of(value)
-            if one is not None:
-                found.append(_Message(key, time, flat(one)))
-    return found
+    for sample in ends:
+        for name, messages in sample.messages.items():
+            keys = sample.keys.get(name, [None] * len(messages))
+            for (time, value), key in zip(messages, keys, strict=True):
+                one = object_of(value)
+                if one is not None:
+                    found.append(_Message(key, time, flat(one)))
+    return sorted(found, key=lambda message: message.time)
 
 
-def _whole(fields: Object, without: set[str], label: str, value: object) -> Object:
-    return {name: it for name, it in fields.items() if name not in without} | {label: value}
+def _joined(
+    request: Request,
+    samples: Sequence[TopicSample],
+    records: Sequence[_Message],
+    labels: Sequence[_Message],
+    client: str | None,
+) -> _Joined:
+    key = _key(records, labels)
+    records = _once(records, key) if key else records
+    owners, by = _owners(request, records, client) if key else ([], "field")
+    newest, oldest = (
+        [[1000 * time for time, _ in sample.messages.get(name, ())] for name in samples[0].messages]
+        for sample in samples
+    )
+    rate = rate_of(newest) or rate_of(oldest)
+    found = matched(_ids(records, key), _ids(labels, key), rate, not_looked_at(oldest, newest))
+    return _Joined(records, labels, key, owners, by, found)
+
+
+def _once(records: Sequence[_Message], key: str) -> list[_Message]:
+    """Return records without those whose id came before: a program may send a record twice."""
+    first = {text(one.fields.get(key)) or at: one for at, one in reversed([*enumerate(records)])}
+    return [*reversed(first.values())]
+
+
+def _roles(request: Request, joined: _Joined, client: str | None) -> tuple[Request, Roles]:
+    """Return how messages are read, and the roles of the fields of records, and of the label's of the labels."""
+    label = request.label or ""
+    every = columns_of(request, [one.fields for one in joined.records])
+    named = _that_name_the_client(every, joined, client)
+    without = {joined.key, label, *named}
+    fields = {name: cells for name, cells in every.items() if name not in without}
+    fields[label] = [one.fields[label] for one in joined.labels if label in one.fields]
+    if has_commas(request, fields):
+        request = replace(request, decimal=",")
+    return doubted(request, roles_of(request, Looked(fields, named, as_messages=True), client), fields, joined.owners)
 
 
 def _key(records: Sequence[_Message], labels: Sequence[_Message]) -> str:
@@ -113,11 +164,8 @@ def _key(records: Sequence[_Message], labels: Sequence[_Message]) -> str:
     return best if hits.get(best) else ""
 
 
-def _matched(records: Sequence[_Message], labels: Sequence[_Message], key: str, rate: float) -> Matched:
-    def ids(messages: Sequence[_Message]) -> list[tuple[Whose, int]]:
-        return [(Whose(id=text(one.fields.get(key))), int(1000 * one.time)) for one in messages]
-
-    return matched(ids(records), ids(labels), rate)
+def _ids(messages: Sequence[_Message], key: str) -> list[tuple[Whose, int]]:
+    return [(Whose(id=text(one.fields.get(key))), int(1000 * one.time)) for one in messages]
 
 
 def _remedy(records: Sequence[_Message], labels: Sequence[_Message]) -> str:
@@ -148,22 +196,32 @@ def _owners(request: Request, records: Sequence[_Message], client: str | None) -
     return owners, "message-key"
 
 
-def _same_as_key(records: Sequence[_Message]) -> list[str]:
-    """Return the fields that say what the key of the message says."""
-    return [
-        name
-        for name in dict.fromkeys(name for one in records[:100] for name in one.fields)
-        if all(text(one.fields.get(name)) == client_named(one.key) for one in records[:100])
-    ]
+def _that_name_the_client(fields: Mapping[str, Cells], joined: _Joined, client: str | None) -> dict[str, str]:
+    """Return the fields that always are the name of the client, with the reason for leaving them out."""
+    what = "the key of the message" if client is None else f"the field {quoted(client)}"
+    return {
+        name: f"equals {what}, which names the client"
+        for name, cells in fields.items()
+        if name not in {client, joined.key} and _are_owners(cells, joined.owners)
+    }
 
 
-def _notes(
-    told: Matched, clients: Sequence[str], key: str, ends: Sequence[tuple[TopicSample, TopicSample]]
-) -> tuple[str, ...]:
-    first, last = told.delays[0], told.delays[-1]
-    found = f"{len(told.delays)} of {told.labels} labels find a record by {key!r}, {first:.3g} to {last:.3g} s later"
-    newest = [sum(map(len, sample.messages.values())) for sample in ends[0]]
-    looked = (
-        f"looked at the newest {newest[0]:,} records and {newest[1]:,} labels of all partitions, and as many of the"
+def _are_owners(cells: Cells, owners: Sequence[str]) -> bool:
+    said = [(text(cell), owner) for cell, owner in zip(cells, owners, strict=True) if owner]
+    return any(word for word, _ in said) and all(word in {"", owner} for word, owner in said)
+
+
+def _notes(joined: _Joined, clients: Sequence[str], of_labels: str) -> list[str]:
+    came = len({one.id for one, _ in _ids(joined.labels, joined.key)})
+    few = (
+        f"only {came} labels have come to {of_labels}, and task and window follow from labels: when more have come, "
+        "delete the settings file and run init again"
     )
-    return (found, f"clients seen: {', '.join(clients)}", f"{looked} oldest; not at what is between")
+    joins = f"by the field {joined.key!r}, {joined.found}"
+    return [*([few] if came < ENOUGH_LABELS else []), joins, f"clients seen: {', '.join(clients)}"]
+
+
+def _extent(looked: str, records: TopicSample, labels: TopicSample) -> str:
+    """Return a sentence on what was looked at, given what is there of the oldest."""
+    newer = records.messages or labels.messages
+    return f"looked at {looked}" + (", the newest and the oldest of all partitions" if newer else ", which are all")

@@ -22,11 +22,15 @@ STRAY = 0.05
 KEYS = ("id", "uuid", "guid", "key")
 
 
+# What to do about records without the label.
+LATER = "; if labels come later, in a topic of their own, name that with --labels"
+
+
 @dataclass(frozen=True, slots=True)
 class Looked:
     """The fields of some records."""
 
-    fields: Mapping[str, Cells]  # the cells of each field
+    fields: Mapping[str, Cells]  # the cells of each field; those of the label may come from other messages
     # Fields without cells, since these can be neither numbers nor texts, with the reason.
     unusable: Mapping[str, str] = field(default_factory=dict)
     last: bool = False  # whether the last field is the label if none has a usual name
@@ -99,7 +103,8 @@ def roles_of(request: Request, looked: Looked, client: str | None = None) -> Rol
             name for name, column in columns.items() if isinstance(column, NumberColumn) and column.reading.unit
         ]
         drop |= {name: f"has texts such as {quoted(rest[name][0])}: write numbers" for name in with_unit}
-    categories = {name: column.values for name, column in columns.items() if isinstance(column, TextColumn)}
+    texts = {name: column for name, column in columns.items() if isinstance(column, TextColumn)}
+    categories = {name: tuple(sorted(column.followed(rest[name]).values)) for name, column in texts.items()}
     features = tuple(name for name in columns if name not in {*drop, *categories})
     if not features and not categories:
         raise request.refusal("no field besides the label is a number or a category", "give records at least one")
@@ -125,7 +130,7 @@ def _label(request: Request, looked: Looked, client: str | None) -> tuple[str, s
                 return found[0], "by its name"
     if looked.last and fields:
         return fields[-1], "as the last column"
-    remedy = "name it with --label; if labels have topics of their own, see docs/kafka.md"
+    remedy = "name it with --label" + (LATER if looked.as_messages else "")
     raise request.refusal(f"no field is named like a label among {listed(fields)}", remedy)
 
 

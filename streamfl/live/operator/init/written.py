@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from textwrap import wrap
 
 from streamfl.live.operator.init.layout import WANTED, RecordsLayout
 from streamfl.live.operator.init.roles import Roles
 from streamfl.records.request import Request
-from streamfl.records.values.cells import listed, quoted
+from streamfl.records.values.cells import quoted
 from streamfl.records.values.times import PLAIN
 
-# Labels that a comment lists.
-SHOWN = 8
+# Labels and features that a comment lists.
+SHOWN, FEATURES = 8, 100
 
 
 def settings_file(
@@ -111,9 +112,10 @@ def _fields(roles: Roles, request: Request) -> Iterator[str]:
             yield f"timezone = {value(request.notation.zone)}  # of times that name none"
         if roles.date_order is not None:
             yield f"date_order = {value(roles.date_order)}  # of day, month and year in it"
-    yield f"# Features are all other numbers, {len(roles.features)} so far: {listed(roles.features[:SHOWN])}" + (
-        ", ..." if len(roles.features) > SHOWN else ""
-    )
+    more = f" and {len(roles.features) - FEATURES} more" if len(roles.features) > FEATURES else ""
+    names = ", ".join(quoted(name)[1:-1] for name in roles.features[:FEATURES])
+    so_far = f"Features are all other numbers, {len(roles.features)} so far: {names}{more}"
+    yield from wrap(so_far, 110, initial_indent="# ", subsequent_indent="# ", break_long_words=False)
     if roles.drop:
         yield "drop = ["
         yield from (f"  {value(name)},  # {why}" for name, why in roles.drop.items())

@@ -1,9 +1,12 @@
 """What a sample of records and labels says of a federation that repartitions them: clients, and which labels fit."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import median
 
+from streamfl.runtime.log.repartitioning.ids import partition_of_client
 from streamfl.runtime.log.repartitioning.whose import Whose
 from streamfl.runtime.log.sample import listed
 from streamfl.runtime.ports import CheckResult
@@ -21,19 +24,30 @@ GRACE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Records and labels at one end of their topics."""
+    """Records that were looked at, and labels."""
 
     # How many there are with an id.
     records: int
     labels: int
     delays: tuple[float, ...]  # how many seconds after its record each label came that found one, sorted
+    missing: int  # how many labels find no record, although theirs would be among those looked at
     rate: float  # the records a second
     examples: tuple[str, str]  # the ids of a record and of a label, or "" for none
 
     @property
     def share(self) -> float:
-        """Return the share of labels that find a record."""
-        return len(self.delays) / self.labels if self.labels else 0.0
+        """Return the share of labels that find a record, of those whose record would be among those looked at."""
+        return len(self.delays) / (len(self.delays) + self.missing) if self.labels else 0.0
+
+    def __str__(self) -> str:
+        """Return how many labels find their records, and how late they come."""
+        found = len(self.delays)
+        text = f"{found:,} of {found + self.missing:,} labels find their record among {self.records:,}"
+        if self.delays:
+            first, half, last = self.delays[0], median(self.delays), self.delays[-1]
+            text += f", {first:.3g} to {last:.3g} s after it (half of them within {half:.3g} s)"
+        more = self.labels - found - self.missing
+        return text + (f"; the records of {more:,} more were probably not looked at" if more else "")
 
 
 def rate_of(partitions: Iterable[Sequence[float]]) -> float:
@@ -48,21 +62,54 @@ def rate_of(partitions: Iterable[Sequence[float]]) -> float:
     return sum(1000 * (count - 1) / span for count, span in spans if span >= 1000)
 
 
-def matched(records: Read, labels: Read, rate: float = 0.0) -> Matched:
+def not_looked_at(oldest: Iterable[Sequence[float]], newest: Iterable[Sequence[float]]) -> tuple[float, float]:
+    """Return since when and until when some partition has records that were not looked at; (0, 0) for never.
+
+    Parameters
+    ----------
+    oldest, newest
+        When those were written that were looked at, partition by partition; if all were, they are the newest.
+
+    >>> not_looked_at([[0, 1], [0, 3], []], [[7, 9], [5, 9], [2, 9]]), not_looked_at([[]], [[0, 9]])
+    ((1, 7), (0, 0))
+    """
+    between = [(max(first), min(last)) for first, last in zip(oldest, newest, strict=True) if first and last]
+    return (min(since for since, _ in between), max(until for _, until in between)) if between else (0, 0)
+
+
+def matched(records: Read, labels: Read, rate: float = 0.0, without: tuple[float, float] = (0, 0)) -> Matched:
     """Join labels to records by their ids.
 
+    Parameters
+    ----------
+    rate
+        The records a second.
+    without
+        Since when and until when there are records that were not looked at, in milliseconds.
+
     >>> found = matched([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
-    >>> found.labels, found.delays
-    (1, (4.0,))
+    >>> found.labels, found.delays, found.missing
+    (1, (4.0,), 0)
     """
     at: dict[str, int] = {}
     for one, time in records:
         at.setdefault(one.id, time)
     ids = [(one.id, time) for one, time in labels if one.id]
-    delays = sorted((time - at[key]) / 1000 for key, time in ids if key in at and key)
+    delays = sorted(time - at[key] for key, time in ids if key in at)
+    missing = [time for key, time in ids if key not in at]
+    if delays:
+        span = min(time for _, time in records), max(time for _, time in records)
+        missing = [time for time in missing if span[0] <= time - delays[-1] and time - delays[0] <= span[1]]
+    soonest, latest = (delays[0], delays[-1]) if delays else (0, 0)
+    missing = [time for time in missing if time - soonest <= without[0] or without[1] <= time - latest]
     first = next((one.id for one, _ in records if one.id), "")
     return Matched(
-        sum(bool(one.id) for one, _ in records), len(ids), tuple(delays), rate, (first, ids[0][0] if ids else "")
+        sum(bool(one.id) for one, _ in records),
+        len(ids),
+        tuple(delay / 1000 for delay in delays),
+        len(missing),
+        rate,
+        (first, ids[0][0] if ids else ""),
     )
 
 
@@ -87,46 +134,59 @@ def clients_seen(records: Read) -> CheckResult:
     return CheckResult("clients", "warning" if names else "error", found, remedy)
 
 
-def labels_fit(newest: Matched, oldest: Matched, window: int, partitions: int) -> Iterator[CheckResult]:
-    """Yield findings on labels at both ends of their topics."""
-    best = max(newest, oldest, key=lambda one: one.share)
-    if not best.labels:
+def labels_fit(found: Matched, needed: int, window: int) -> CheckResult:
+    """Return the finding on labels.
+
+    Parameters
+    ----------
+    needed, window
+        How many records of a partition come until a label does, and how many the settings allow for.
+    """
+    if not found.labels:
         remedy = "start what writes there; nothing is learnt without labels"
-        yield CheckResult("labels", "warning", "no label with an id yet", remedy)
-        return
-    told = " and ".join(
-        f"{len(end.delays)} of the {name} {end.labels} labels find a record among the {name} {end.records:,}"
-        for name, end in (("newest", newest), ("oldest", oldest))
-        if end.labels
-    )
-    if not best.delays:
-        record, label = best.examples
+        return CheckResult("labels", "warning", "no label with an id yet", remedy)
+    if not found.delays and not found.missing:
+        return CheckResult("labels", "warning", f"{found}", "check again when labels of newer records have come")
+    if not found.delays:
+        record, label = found.examples
         remedy = (
-            f'name the field with the same in both as key in [labels]: a label has "{label}", a record "{record}"'
+            f'name the field with the same in both as key in [labels]: a label has "{label}", a record "{record}"; '
+            "if that is the same field, the labels are of records that were not looked at: check again later"
         )
-        yield CheckResult("labels", "error", told, remedy)
-        return
-    first, half, last = best.delays[0], median(best.delays), best.delays[-1]
-    late = f"{told}, {first:.3g} to {last:.3g} s later (half of them within {half:.3g} s)"
-    needed = needed_window(best, partitions)
+        return CheckResult("labels", "error", f"{found}", remedy)
+    text = f"{found}; a window of {needed:,} records is enough, and window is {window:,}"
     if needed > window:
         remedy = (
             f"raise window in [labels] to {needed} or more: so many records of a partition come until a label does"
         )
-        yield CheckResult("labels", "warning", late, remedy)
-    elif best.share < ENOUGH:
-        remedy = "the others go to the dead-letter topic, unless their records are older than those looked at"
-        yield CheckResult("labels", "warning", late, remedy)
-    else:
-        yield CheckResult("labels", "ok", late)
+        return CheckResult("labels", "warning", f"{found}; window is {window:,}", remedy)
+    if found.share < ENOUGH:
+        remedy = "the others go to the dead-letter topic; see that each label has the id of its record"
+        return CheckResult("labels", "warning", text, remedy)
+    return CheckResult("labels", "ok", text)
 
 
-def needed_window(found: Matched, partitions: int) -> int:
-    """Return how many records of a partition come until nearly all labels have, and in a minute more.
+def busiest(records: Read, partitions: int) -> float:
+    """Return the share of the records that the busiest of so many partitions gets when they are repartitioned.
 
-    >>> needed_window(matched([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=1.0), partitions=1)
+    >>> busiest([(Whose("m07"), 0), (Whose("m07"), 1), (Whose("m08"), 0)], partitions=12)
+    0.6666666666666666
+    """
+    each = Counter(partition_of_client(one.client, partitions) for one, _ in records if one.client)
+    return max(each.values()) / each.total() if each else 1.0
+
+
+def needed_window(found: Matched, share: float) -> int:
+    """Return how many records of the busiest partition come until all these labels have, and in a minute more.
+
+    Parameters
+    ----------
+    share
+        The share of the records that this partition gets.
+
+    >>> needed_window(matched([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=2.0), share=0.5)
     384
     """
     # One position more for each transaction, of which there are at most five a second.
-    each = found.rate / partitions + 5.0
-    return int(each * ((found.delays[-1] if found.delays else 0.0) + GRACE))
+    each = found.rate * share + 5.0
+    return ceil(each * ((found.delays[-1] if found.delays else 0.0) + GRACE))

@@ -1,11 +1,17 @@
 """What a check says of records and labels that are repartitioned, before anything runs."""
 
+import numpy as np
 import pytest
 
-from streamfl.runtime.log.repartitioning.sampled import clients_seen, labels_fit, matched
+from streamfl.runtime.log.repartitioning.sampled import (
+    busiest,
+    clients_seen,
+    labels_fit,
+    matched,
+    needed_window,
+    not_looked_at,
+)
 from streamfl.runtime.log.repartitioning.whose import Whose
-
-NOTHING = matched([], [])
 
 
 def machine(parts, later=40, of="P", machines=3):
@@ -14,40 +20,68 @@ def machine(parts, later=40, of="P", machines=3):
     return records, [(Whose("", f"{of}{i}"), 1000 * (i + later)) for i in range(parts)]
 
 
-def test_labels_that_find_their_records_tell_how_late_they_come():
-    (told,) = labels_fit(matched(*machine(200)), NOTHING, window=10_000, partitions=12)
+def fit(records, labels, *, rate=0.0, window=10_000, partitions=12, without=(0, 0)):
+    found = matched(records, labels, rate, without)
+    return labels_fit(found, needed_window(found, busiest(records, partitions)), window)
+
+
+def test_labels_that_find_their_records_report_how_late_they_come_and_the_window_that_is_enough():
+    told = fit(*machine(200), rate=12.0, partitions=1)
     assert told.state == "ok"
-    assert told.found.startswith("200 of the newest 200 labels find a record among the newest 200, 40 to 40 s later")
+    # 17 positions a second, for 40 seconds and a minute more.
+    assert told.found == (
+        "200 of 200 labels find their record among 200, 40 to 40 s after it (half of them within 40 s); "
+        "a window of 1,700 records is enough, and window is 10,000"
+    )
 
 
 def test_labels_of_which_none_finds_a_record_are_an_error_that_shows_both_ids():
-    records, labels = machine(200, of="part-")
-    (told,) = labels_fit(matched(records, labels), matched(records, labels[:7]), window=10_000, partitions=12)
+    told = fit(*machine(200, of="part-"))
     assert told.state == "error"
-    assert told.found.startswith(
-        "0 of the newest 200 labels find a record among the newest 200 and 0 of the oldest 7"
-    )
-    assert told.remedy.endswith('a label has "part-0", a record "P0"')
+    assert told.found == "0 of 200 labels find their record among 200"
+    assert 'a label has "part-0", a record "P0"' in told.remedy
 
 
-def test_labels_may_be_too_late_for_the_newest_records_and_fit_at_the_other_end():
-    records, labels = machine(200)
-    late = matched(records, [(Whose("", f"P{i}"), 1000 * i) for i in range(1000, 1200)])
-    (told,) = labels_fit(late, matched(records, labels), window=10_000, partitions=12)
-    assert told.state == "ok"
-    assert told.found.startswith("0 of the newest 200 labels find")
+@pytest.mark.parametrize("each", [20, 100, 400])
+@pytest.mark.parametrize("lost", [0, 7])
+def test_whatever_is_looked_at_labels_whose_records_were_not_are_not_missing(each, lost):
+    """Records come to three partitions, one of which gets most; each has a label, 5 to 90 seconds later."""
+    rng = np.random.default_rng(each)
+    every = [(Whose(f"m{i % 7}", f"P{i}"), 1000 * i) for i in range(1200)]
+    parts = [every[0::7], every[1::7], [one for i, one in enumerate(every) if i % 7 > 1]]
+    came = sorted((at + int(rng.uniform(5000, 90_000)), one.id) for one, at in every)
+    came = [(Whose("", f"Q{i}" if i in range(600, 600 + lost) else key), at) for i, (at, key) in enumerate(came)]
+    newest, oldest = [part[-each:] for part in parts], [part[:-each][:each] for part in parts]
+    records = [one for part in [*oldest, *newest] for one in part]
+    times = [[[at for _, at in part] for part in end] for end in (oldest, newest)]
+    for labels in (came[:each], came[-each:], came[500:800], came):
+        found = matched(records, labels, 1.0, not_looked_at(*times))
+        ids = {one.id for one, _ in records}
+        assert len(found.delays) == sum(one.id in ids for one, _ in labels)
+        unknown = sum(one.id.startswith("Q") for one, _ in labels)
+        assert found.missing <= unknown
+        if each == 400 and labels is came[500:800]:
+            assert found.missing == unknown == lost, "all records were looked at"
 
 
-def test_a_window_that_labels_outlast_is_told_with_one_that_is_enough():
-    (told,) = labels_fit(matched(*machine(200, later=600), rate=1.0), NOTHING, window=100, partitions=2)
+def test_labels_that_find_none_of_the_records_that_were_looked_at_are_a_warning_once_they_are_most():
+    records, labels = machine(400)
+    assert fit(records, labels[200:] + [(Whose("", f"Q{i}"), 1000 * (i + 100)) for i in range(190)]).state == "ok"
+    told = fit(records, labels[200:] + [(Whose("", f"Q{i}"), 1000 * (i + 100)) for i in range(210)])
+    assert (told.state, told.found.partition(" find")[0]) == ("warning", "200 of 410 labels")
+
+
+def test_a_window_that_labels_outlast_is_a_warning_with_one_that_is_enough_for_the_busiest_partition():
+    late = machine(200, later=600, machines=1)
+    told = fit(*late, rate=1.0, window=3959, partitions=2)
     assert told.state == "warning"
-    assert "raise window in [labels] to 3630 or more" in told.remedy
-    (told,) = labels_fit(matched(*machine(200, later=600), rate=1.0), NOTHING, window=3630, partitions=2)
-    assert told.state == "ok"
+    # 6 positions a second: a single client is in one of the partitions.
+    assert "raise window in [labels] to 3960 or more" in told.remedy
+    assert fit(*late, rate=1.0, window=3960, partitions=2).state == "ok"
 
 
 def test_without_labels_nothing_is_claimed():
-    (told,) = labels_fit(matched(machine(9)[0], []), NOTHING, window=10, partitions=1)
+    told = fit(machine(9)[0], [])
     assert (told.state, told.found) == ("warning", "no label with an id yet")
 
 
