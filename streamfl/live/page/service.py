@@ -117,7 +117,7 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
     source = PageSource(name)
     with ExitStack() as stack:
         LOG.info("page", url=stack.enter_context(shown(source, where, names)))
-        silent = Tally(LOG, "the log does not answer")
+        unread, silent = Tally(LOG, "the federation cannot be read yet"), Tally(LOG, "the log does not answer")
         reading: PageReader | None = None
         while not stop.requested:
             try:
@@ -128,7 +128,7 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
                     reading = PageReader(source, end, whole)
                 reading.step(time.time())
             except PeerError as error:
-                silent.note(name, str(error))
+                (unread if reading is None else silent).note(name, str(error))
                 if reading is None:
                     source.status = partial(dict, unread=plain(str(error), REASON_CHARS))
                 time.sleep(PAUSE)

@@ -149,14 +149,16 @@ class TestCopies:
 
 
 class TestMissing:
-    def found(self, code, *, brokers=1, **settings):
+    def found(self, code, *, brokers=1, is_new=False, **settings):
         told = [{"name": "f.control", "error_code": code, "error_message": "because"}]
-        return next(
-            missing_findings(told, KafkaSettings.model_validate({"bootstrap_servers": "b"} | settings), brokers)
-        )
+        values = KafkaSettings.model_validate({"bootstrap_servers": "b"} | settings)
+        return next(missing_findings(told, values, brokers, is_new=is_new))
 
-    def test_missing_topics_are_a_warning_as_the_coordinator_will_make_them(self):
-        assert self.found(0) == CheckResult("topics", "warning", "no f.control yet", "the coordinator will make them")
+    def test_missing_topics_are_a_warning_only_if_others_of_the_federation_are_there(self):
+        remedy = "the coordinator will make them when it starts"
+        assert self.found(0) == CheckResult("topics", "warning", "no f.control yet", remedy)
+        says = "no f.control yet; the coordinator makes them at its first start"
+        assert self.found(0, is_new=True) == CheckResult("topics", "ok", says)
 
     def test_one_copy_among_several_brokers_is_said_before_they_are_made(self):
         assert "replication_factor" in self.found(0, brokers=3).remedy

@@ -488,3 +488,71 @@ class TestTwoTopics:
         labels = [{"part": f"P{i}", "by": "cam", "quality": "ok", **label} for i in range(20)]
         with pytest.raises(UsageError, match=re.escape(why)):
             of_topics(self.ends(records, labels, keys), "--topic", "plant", "--labels", "qa", *words)
+
+    def plant(self, labelled, most=10_000):
+        """Return what is looked at of 3,000 records of seven machines, of which the first few have their labels yet.
+
+        Some come late or twice. The numbers of records rise, and -9999 stands for a missing value, rarely. The tool
+        changes after 700 records, which is later than a label comes.
+        """
+        rng = np.random.default_rng(5)
+        sent = []
+        for i in range(3000):
+            machine, sensors = i % 7, {f"s{j}": round(rng.normal(j, 1), 3) for j in range(12)}
+            if i % 600 == 3:
+                sensors[f"s{i // 600}"] = -9999
+            fields = {"machine": {"id": f"m{machine}", "line": "ABC"[machine % 3], "site": "x"}, "part": f"P{i}"}
+            value = fields | {"sensors": sensors, "seq": i, "made": i // 7, "tool": f"T{i // 700}"}
+            at = i + (float(rng.uniform(5, 30)) if i % 90 == 50 else 0.0)
+            sent += [(at, machine, value)] * (1 + (i % 100 == 7))
+        sent.sort(key=lambda one: one[0])
+        labels = [{"part": f"P{i}", "quality": "ok" if i % 5 else "scrap"} for i in range(labelled)]
+        parts = [[one for one in sent if one[1] % 2 == n] for n in range(2)]
+        each = most // 2
+
+        def sample(ends):
+            values = {f"plant/{n}": [(t, json.dumps(value).encode()) for t, _, value in end] for n, end in ends}
+            keys = {f"plant/{n}": [f"m{machine}".encode() for _, machine, _ in end] for n, end in ends}
+            return TopicSample({"plant": 2}, values, keys)
+
+        told = TopicSample({"qa": 1}, {"qa/0": [(t + 40.0, json.dumps(one).encode()) for t, one in enumerate(labels)]})
+        newest, oldest = ([part[-each:] for part in parts], [part[:-each][:each] for part in parts])
+        ends = [sample([(n, end) for n, end in enumerate(some) if end]) for some in (newest, oldest)]
+        return {"plant": ends, "qa": (told, TopicSample({"qa": 1}, {}))}
+
+    @pytest.mark.parametrize("most", [10_000, 1_200])
+    @pytest.mark.parametrize("labelled", [3, 300])
+    def test_what_records_show_alone_is_found_however_few_have_their_labels(self, labelled, most, of_topics):
+        told = ("--topic", "plant", "--labels", "qa", "--label", "quality")
+        made = of_topics(self.plant(labelled, most), *told)
+        fields = made.records.fields
+        assert set(fields.drop) == {"seq", "made", "machine.id"}
+        assert made.records.missing_values == ("-9999",)
+        tools = {f"T{n}" for n in range(5)} - ({"T1", "T2"} if most == 1_200 else set())
+        assert {*fields.categories["tool"]} >= tools
+        assert fields.categories["machine.line"] == ("A", "B", "C")
+        text = Path("federation.toml").read_text()
+        assert '"machine.id",  # equals the key of the message, which names the client' in text
+        assert '"seq",  # has whole numbers that only rise' in text
+        assert all(f"sensors.s{j}" in text for j in range(12)), "no feature is hidden"
+        few = f"only {labelled} labels have come to qa, and task and window follow from labels: when more have"
+        assert (few in of_topics.told()) == (labelled == 3)
+        assert f"{labelled} of {labelled} labels find their record among" in of_topics.told()
+
+    def test_a_field_that_equals_the_client_is_left_out_with_the_reason(self, of_topics):
+        records = [{"part": f"P{i}", "unit": f"u{i % 4}", "name": f"u{i % 4}", "x": i / 7} for i in range(200)]
+        labels = [{"part": f"P{i}", "label": "ab"[i % 2]} for i in range(200)]
+        made = of_topics(self.ends(records, labels), "--topic", "plant", "--labels", "qa", "--client", "unit")
+        assert (made.records.fields.client, made.records.fields.drop) == ("unit", ("name",))
+        assert '"name",  # equals the field "unit", which names the client' in Path("federation.toml").read_text()
+
+    def test_labels_that_no_record_has_yet_count_as_seen(self, of_topics):
+        records = [{"part": f"P{i}", "x": i / 7} for i in range(200)]
+        labels = [{"part": f"P{i + 150}", "label": "a" if i < 50 else "b"} for i in range(100)]
+        of_topics(self.ends(records, labels), "--topic", "plant", "--labels", "qa")
+        assert "# labels seen: a, b" in Path("federation.toml").read_text()
+
+    def test_a_label_that_records_lack_may_be_in_a_topic_of_its_own(self, of_topics):
+        sample = TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR)})
+        with pytest.raises(UsageError, match="no field 'colour' in records, which .* name that with --labels"):
+            of_topics(sample, "--topic", "plant", "--label", "colour")

@@ -145,15 +145,15 @@ class _Check:
             yield CheckResult("topics", "ok", f"all as needed: {listed([plan.name for plan in present])}")
         yield from wrong
         missing = [plan for plan in wanted if self._is(self._own, plan.name, UNKNOWN)]
-        yield from self._missing(missing)
+        yield from self._missing(missing, is_new=not there)
 
-    def _missing(self, missing: Sequence[TopicPlan]) -> Iterator[CheckResult]:
+    def _missing(self, missing: Sequence[TopicPlan], *, is_new: bool) -> Iterator[CheckResult]:
         """Check whether missing topics could be made, without making them."""
         if not missing:
             return
         wanted = {plan.name: new_topic(plan, self._settings.replication_factor) for plan in missing}
         answers = self._admin.create_topics(wanted, validate_only=True, raise_errors=False)["topics"]
-        yield from missing_findings(answers, self._settings, self._brokers)
+        yield from missing_findings(answers, self._settings, self._brokers, is_new=is_new)
 
     def _record_topics(self) -> Iterator[CheckResult]:
         explicit = [name for name in self._placement.topics if "*" not in name]
@@ -348,9 +348,15 @@ def broker_finding(servers: object, version: tuple[int, ...], brokers: Sequence[
 
 
 def missing_findings(
-    answers: Sequence[Mapping[str, Any]], settings: KafkaSettings, brokers: int
+    answers: Sequence[Mapping[str, Any]], settings: KafkaSettings, brokers: int, *, is_new: bool
 ) -> Iterator[CheckResult]:
-    """Yield findings on missing topics, from the brokers' answers to whether they could be made."""
+    """Yield findings on missing topics, from the brokers' answers to whether they could be made.
+
+    Parameters
+    ----------
+    is_new
+        Whether all topics of the federation are missing, as before its first start.
+    """
     by_code: dict[int, list[Mapping[str, Any]]] = {}
     for topic in answers:
         by_code.setdefault(topic["error_code"], []).append(topic)
@@ -363,8 +369,10 @@ def missing_findings(
                 f"[{settings.section}]"
             )
             yield CheckResult("topics", "warning", found, remedy)
+        elif not code and is_new:
+            yield CheckResult("topics", "ok", f"{found}; the coordinator makes them at its first start")
         elif not code:
-            yield CheckResult("topics", "warning", found, "the coordinator will make them")
+            yield CheckResult("topics", "warning", found, "the coordinator will make them when it starts")
         elif code == DENIED:
             remedy = "start the coordinator first, under a log-in with CREATE on them, or make them by hand"
             yield CheckResult("topics", "warning", f"{found}, and this log-in may not make them", remedy)
