@@ -20,12 +20,13 @@ LEAST_SHARE, LEAST, MOST_SHARE = 0.001, 3, 0.5
 # How many times the spread of the other values a code lies outside them: a number that is written like a code; a
 # negative number where no other is negative; any other number, which is only reported; one that nothing measures.
 FAR, BELOW_ZERO, VERY_FAR, ABSURD = 1.0, 5.0, 10.0, 1e6
-# The share of records of messages that may come late or twice, and still a field counts: docs/choices.md, "Counters among messages".
+# The share of messages that may come late or twice, and still a field is a counter:
+# docs/choices.md, "What init takes from messages".
 STRAYS = 0.05
 # The ends of whole numbers of 16, 32 and 64 bits, as float64.
 LIMITS = frozenset(limit for k in (15, 16, 31, 32, 63, 64) for limit in (-(2.0**k), 2.0**k - 1.0))
 
-COUNTER = "has whole numbers that only rise, or only fall, from record to record, as a counter does"
+COUNTER = "has whole numbers that rise, or fall, from record to record, as a counter does"
 TREND = "only rises, or only falls, from record to record, as the reading of a meter does, or a slow trend"
 CONSTANT = "has one value in all records"
 EMPTY = "has no value in any record"
@@ -167,7 +168,7 @@ def codes_by_column(X: Numbers, places: Sequence[int], kept: frozenset[float]) -
 
 
 def _codes_of_several(X: Numbers, suspects: Sequence[int], kept: frozenset[float]) -> Iterator[tuple[int, Code]]:
-    """Yield ends of columns that are written like codes, lie very far outside all else, and repeat over the columns."""
+    """Yield ends of columns that are written like codes, lie very far outside, and repeat over the columns."""
     places: dict[float, list[tuple[int, int]]] = {}
     for j in suspects if len(X) >= FEWEST else ():
         column = X[np.isfinite(X[:, j]), j].astype(np.float64, copy=False)

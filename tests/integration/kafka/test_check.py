@@ -26,7 +26,6 @@ from deploy.broker import Broker
 from streamfl.errors import UsageError
 from streamfl.protocol.messages import Leave, Left
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
-from streamfl.runtime.log.sample import listed
 from streamfl.runtime.ports import LabelTopics, Placement, RecordAnswer, Unlabelled
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -111,8 +110,8 @@ class TestTopics:
             *ROLES,
         ]
         assert findings[0].found.startswith(f"{broker.bootstrap} answers: 1 broker, Apache Kafka ")
-        own = listed([f"{name}.{topic}" for topic in OWN])
-        assert findings[1].found == f"no {own} yet; the coordinator makes them at its first start"
+        says = f"none of the federation's {len(OWN)} topics yet: the coordinator makes them at its first start"
+        assert findings[1].found == says
         assert "streamfl produce" in findings[2].remedy
 
     def test_a_healthy_federation_is_all_right_and_stays_as_it_is(self, broker, name):
@@ -270,7 +269,10 @@ class TestSchema:
         findings = connector.findings(Placement((f"{name}.all",), "field"), form, delayed_labels=told)
         assert of(findings, "clients").found == "4 clients in 30 records: s0, s1, s2, s3"
         finding = [one for one in findings if one.subject == "labels"][-1]
-        assert (finding.state, finding.found.startswith(f"{says} 30 labels find their record among 30")) == (state, True)
+        assert (finding.state, finding.found.startswith(f"{says} 30 labels find their record among 30")) == (
+            state,
+            True,
+        )
 
     @pytest.mark.full
     def test_the_check_reads_the_newest_records_of_at_most_five_partitions(self, broker, name):

@@ -184,7 +184,7 @@ def test_a_counter_in_messages_is_named_with_its_remedy_and_read_as_it_is(broker
     records = [{"No": i, "v": i % 7, "y": "pq"[i % 2]} for i in range(1100)]
     warned, batches = doubted(connector, broker, name, records)
     assert warned == [
-        "No: has whole numbers that only rise, or only fall, from record to record, as a counter does; leave it "
+        "No: has whole numbers that rise, or fall, from record to record, as a counter does; leave it "
         "out with drop in [records.fields]; if it matters how fast, add a column with the difference from the record "
         "before"
     ]

@@ -515,7 +515,9 @@ class TestTwoTopics:
             keys = {f"plant/{n}": [f"m{machine}".encode() for _, machine, _ in end] for n, end in ends}
             return TopicSample({"plant": 2}, values, keys)
 
-        told = TopicSample({"qa": 1}, {"qa/0": [(t + 40.0, json.dumps(one).encode()) for t, one in enumerate(labels)]})
+        told = TopicSample(
+            {"qa": 1}, {"qa/0": [(t + 40.0, json.dumps(one).encode()) for t, one in enumerate(labels)]}
+        )
         newest, oldest = ([part[-each:] for part in parts], [part[:-each][:each] for part in parts])
         ends = [sample([(n, end) for n, end in enumerate(some) if end]) for some in (newest, oldest)]
         return {"plant": ends, "qa": (told, TopicSample({"qa": 1}, {}))}
@@ -533,7 +535,7 @@ class TestTwoTopics:
         assert fields.categories["machine.line"] == ("A", "B", "C")
         text = Path("federation.toml").read_text()
         assert '"machine.id",  # equals the key of the message, which names the client' in text
-        assert '"seq",  # has whole numbers that only rise' in text
+        assert '"seq",  # has whole numbers that rise' in text
         assert all(f"sensors.s{j}" in text for j in range(12)), "no feature is hidden"
         few = f"only {labelled} labels have come to qa, and task and window follow from labels: when more have"
         assert (few in of_topics.told()) == (labelled == 3)
@@ -554,5 +556,5 @@ class TestTwoTopics:
 
     def test_a_label_that_records_lack_may_be_in_a_topic_of_its_own(self, of_topics):
         sample = TopicSample({"plant": 1}, {"plant/0": messages(*SENSOR)})
-        with pytest.raises(UsageError, match="no field 'colour' in records, which .* name that with --labels"):
+        with pytest.raises(UsageError, match=r"no field 'colour' in records, which .* name that with --labels"):
             of_topics(sample, "--topic", "plant", "--label", "colour")

@@ -107,7 +107,7 @@ def test_a_counter_is_left_out_and_a_constant_and_a_duplicate_are_named_in_one_m
     assert (table.features, table.left_out) == (("a", "unit", "twin"), ("no", "kwh"))
     (note,) = table.notes
     for part in (
-        "columns no, kwh: each has whole numbers that only rise, or only fall, from record to record, as a counter",
+        "columns no, kwh: each has whole numbers that rise, or fall, from record to record, as a counter",
         "if it matters how fast, add a column with the difference from the record before",
         "column unit has one value in all records",
         "column twin equals column a",

@@ -370,7 +370,10 @@ def missing_findings(
             )
             yield CheckResult("topics", "warning", found, remedy)
         elif not code and is_new:
-            yield CheckResult("topics", "ok", f"{found}; the coordinator makes them at its first start")
+            found = (
+                f"none of the federation's {len(topics)} topics yet: the coordinator makes them at its first start"
+            )
+            yield CheckResult("topics", "ok", found)
         elif not code:
             yield CheckResult("topics", "warning", found, "the coordinator will make them when it starts")
         elif code == DENIED:

@@ -28,7 +28,7 @@ ROOM, LEAST, MOST = 2, 10_000, 1_000_000
 # The share of records that must differ in a field for it to name them.
 DISTINCT = 0.5
 
-# Labels of so many records should have come before they are relied on.
+# So many labels should have come before they are relied on: docs/choices.md, "What init takes from messages".
 ENOUGH_LABELS = 50
 
 

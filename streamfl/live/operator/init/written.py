@@ -126,7 +126,9 @@ def _categories(roles: Roles) -> Iterator[str]:
     if roles.categories:
         yield "[records.fields.categories]"
         yield "# Texts; each value becomes a feature of 0 or 1. A value that is not listed sets none of them."
-        yield from (f"{key(name)} = {value(list(values))}" for name, values in roles.categories.items())
+        for name, values in roles.categories.items():
+            remark = "  # one value in all records: of use only if others come" if len(values) == 1 else ""
+            yield f"{key(name)} = {value(list(values))}{remark}"
 
 
 def _labels(roles: Roles, layout: RecordsLayout) -> Iterator[str]:
