@@ -1,7 +1,7 @@
 """What a sample of records and labels says of a federation that repartitions them: clients, and which labels fit."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import median
@@ -96,21 +96,37 @@ def matched(records: Read, labels: Read, rate: float = 0.0, without: tuple[float
         at.setdefault(one.id, time)
     ids = [(one.id, time) for one, time in labels if one.id]
     delays = sorted(time - at[key] for key, time in ids if key in at)
-    missing = [time for key, time in ids if key not in at]
-    if delays:
-        span = min(time for _, time in records), max(time for _, time in records)
-        missing = [time for time in missing if span[0] <= time - delays[-1] and time - delays[0] <= span[1]]
-    soonest, latest = (delays[0], delays[-1]) if delays else (0, 0)
-    missing = [time for time in missing if time - soonest <= without[0] or without[1] <= time - latest]
+    lonely = [time for key, time in ids if key not in at]
+    span = (min(time for _, time in records), max(time for _, time in records)) if delays else None
     first = next((one.id for one, _ in records if one.id), "")
     return Matched(
         sum(bool(one.id) for one, _ in records),
         len(ids),
         tuple(delay / 1000 for delay in delays),
-        len(missing),
+        len([*_missing(lonely, delays, span, without)]),
         rate,
         (first, ids[0][0] if ids else ""),
     )
+
+
+def _missing(
+    lonely: Iterable[int], delays: Sequence[int], span: tuple[int, int] | None, without: tuple[float, float]
+) -> Iterator[int]:
+    """Yield when those labels came whose record would be among those looked at if its delay is one of the others'.
+
+    Parameters
+    ----------
+    lonely
+        When labels came that find no record.
+    delays, span
+        The delays of the others, sorted, and when the first and the last record came; none without others.
+    """
+    soonest, latest = (delays[0], delays[-1]) if delays else (0, 0)
+    for time in lonely:
+        first, last = time - latest, time - soonest
+        is_within = span is None or (span[0] <= first and last <= span[1])
+        if is_within and (last <= without[0] or without[1] <= first):
+            yield time
 
 
 def clients_seen(records: Read) -> CheckResult:
