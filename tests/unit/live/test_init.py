@@ -492,7 +492,7 @@ class TestTwoTopics:
     def plant(self, labelled, most=10_000):
         """Return what is looked at of 3,000 records of seven machines, of which the first few have their labels yet.
 
-        Some come late or twice. The numbers of records rise, and -9999 stands for a missing value, rarely. The tool
+        Some come late or twice. The numbers of records rise, but for those of orders, and -9999 stands for a missing value, rarely. The tool
         changes after 700 records, which is later than a label comes.
         """
         rng = np.random.default_rng(5)
@@ -503,6 +503,7 @@ class TestTwoTopics:
                 sensors[f"s{i // 600}"] = -9999
             fields = {"machine": {"id": f"m{machine}", "line": "ABC"[machine % 3], "site": "x"}, "part": f"P{i}"}
             value = fields | {"sensors": sensors, "seq": i, "made": i // 7, "tool": f"T{i // 700}"}
+            value["order_id"] = 7919 * i % 3001
             at = i + (float(rng.uniform(5, 30)) if i % 90 == 50 else 0.0)
             sent += [(at, machine, value)] * (1 + (i % 100 == 7))
         sent.sort(key=lambda one: one[0])
@@ -528,7 +529,7 @@ class TestTwoTopics:
         told = ("--topic", "plant", "--labels", "qa", "--label", "quality")
         made = of_topics(self.plant(labelled, most), *told)
         fields = made.records.fields
-        assert set(fields.drop) == {"seq", "made", "machine.id"}
+        assert set(fields.drop) == {"seq", "made", "order_id", "machine.id"}
         assert made.records.missing_values == ("-9999",)
         tools = {f"T{n}" for n in range(5)} - ({"T1", "T2"} if most == 1_200 else set())
         assert {*fields.categories["tool"]} >= tools

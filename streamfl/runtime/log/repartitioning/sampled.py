@@ -18,6 +18,11 @@ Read = Sequence[tuple[Whose, int]]
 # with a record below which it warns.
 CLIENTS_LISTED, FEW, ENOUGH = 100, 0.01, 0.5
 
+# How many times as late as the latest that finds its record, or as soon as the soonest, another label may come: of few
+# records at an end of their topic only labels with a short delay find theirs. See docs/choices.md, "What init takes
+# from messages".
+WIDER = 2
+
 # Seconds for which records wait beyond the delay of labels: see docs/kafka.md.
 GRACE = 60.0
 
@@ -112,7 +117,7 @@ def matched(records: Read, labels: Read, rate: float = 0.0, without: tuple[float
 def _missing(
     lonely: Iterable[int], delays: Sequence[int], span: tuple[int, int] | None, without: tuple[float, float]
 ) -> Iterator[int]:
-    """Yield when those labels came whose record would be among those looked at if its delay is one of the others'.
+    """Yield when those labels came whose record would be among those looked at, if its delay is like the others'.
 
     Parameters
     ----------
@@ -121,7 +126,8 @@ def _missing(
     delays, span
         The delays of the others, sorted, and when the first and the last record came; none without others.
     """
-    soonest, latest = (delays[0], delays[-1]) if delays else (0, 0)
+    ends = [delay * times for delay in (*delays[:1], *delays[-1:]) for times in (1 / WIDER, WIDER)] or [0]
+    soonest, latest = min(ends), max(ends)
     for time in lonely:
         first, last = time - latest, time - soonest
         is_within = span is None or (span[0] <= first and last <= span[1])

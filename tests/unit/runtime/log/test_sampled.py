@@ -42,19 +42,24 @@ def test_labels_of_which_none_finds_a_record_are_an_error_that_shows_both_ids():
     assert 'a label has "part-0", a record "P0"' in told.remedy
 
 
+@pytest.mark.parametrize("deleted", [0, 300])
 @pytest.mark.parametrize("each", [20, 100, 400])
 @pytest.mark.parametrize("lost", [0, 7])
-def test_whatever_is_looked_at_labels_whose_records_were_not_are_not_missing(each, lost):
-    """Records come to three partitions, one of which gets most; each has a label, 5 to 90 seconds later."""
+def test_whatever_is_looked_at_labels_whose_records_were_not_are_not_missing(each, lost, deleted):
+    """Records come to three partitions, one of which gets most; each has a label, 5 to 90 seconds later.
+
+    The log has deleted the first records, and not their labels.
+    """
     rng = np.random.default_rng(each)
     every = [(Whose(f"m{i % 7}", f"P{i}"), 1000 * i) for i in range(1200)]
     parts = [every[0::7], every[1::7], [one for i, one in enumerate(every) if i % 7 > 1]]
     came = sorted((at + int(rng.uniform(5000, 90_000)), one.id) for one, at in every)
     came = [(Whose("", f"Q{i}" if i in range(600, 600 + lost) else key), at) for i, (at, key) in enumerate(came)]
+    parts = [[one for one in part if one[1] >= 1000 * deleted] for part in parts]
     newest, oldest = [part[-each:] for part in parts], [part[:-each][:each] for part in parts]
     records = [one for part in [*oldest, *newest] for one in part]
     times = [[[at for _, at in part] for part in end] for end in (oldest, newest)]
-    for labels in (came[:each], came[-each:], came[500:800], came):
+    for labels in (came[deleted : deleted + each], came[-each:], came[500:800], came):
         found = matched(records, labels, 1.0, not_looked_at(*times))
         ids = {one.id for one, _ in records}
         assert len(found.delays) == sum(one.id in ids for one, _ in labels)
