@@ -27,6 +27,8 @@ from streamfl.errors import UsageError
 from streamfl.protocol.messages import Leave, Left
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap, Packed, record_format
 from streamfl.runtime.ports import LabelTopics, Placement, RecordAnswer, Unlabelled
+from streamfl_connectors.kafka.access.sample import at_both_ends
+from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.connector import KafkaConnector
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.writer import END_OF_STREAM
@@ -252,6 +254,17 @@ class TestSchema:
         assert of(findings, f"{name}.all/1").found == "8 records, 1 features, targets from 0 to 3.5, 3 clients"
         empty = next(finding for finding in findings if finding.state == "warning" and finding.subject == "records")
         assert empty.found == f"no record in {name}.all/0"
+
+    def test_both_ends_of_each_partition_are_read_and_no_message_twice(self, broker, name):
+        make(broker, **{f"{name}.all": (3, {})})
+        for partition, (n, size) in enumerate(((400, 30_000), (60, 1), (150, 1))):
+            # The first partition takes several polls, so the others are paused before it is read.
+            write(broker, f"{name}.all", *(f"{i:>{size}}".encode() for i in range(n)), partition=partition)
+        connection = Connection(KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap}))
+        newest, oldest = at_both_ends(connection, {f"{name}.all": 3}, 300)
+        of = [[[int(one.value) for one in messages] for messages in end] for end in (newest, oldest)]
+        assert of[0] == [[*range(300, 400)], [*range(60)], [*range(50, 150)]]
+        assert of[1] == [[*range(100)], [], [*range(50)]]
 
     @pytest.mark.full
     @pytest.mark.parametrize(("key", "state", "says"), [("id", "ok", "30 of"), ("x", "error", "0 of")])

@@ -492,8 +492,8 @@ class TestTwoTopics:
     def plant(self, labelled, most=10_000):
         """Return what is looked at of 3,000 records of seven machines, of which the first few have their labels yet.
 
-        Some come late or twice. The numbers of records rise, but for those of orders, and -9999 stands for a missing value, rarely. The tool
-        changes after 700 records, which is later than a label comes.
+        Some come late or twice. The numbers of records rise, those of orders do not, and -9999 stands for a missing
+        value, rarely. The tool changes after 700 records, which is later than a label comes.
         """
         rng = np.random.default_rng(5)
         sent = []

@@ -137,6 +137,7 @@ def _between(consumer: KafkaConsumer, ranges: Mapping[TopicPartition, tuple[int,
     """Return the messages between two offsets of each partition."""
     found: dict[TopicPartition, list[Any]] = {partition: [] for partition in ranges}
     consumer.assign([*ranges])
+    consumer.resume(*consumer.paused())  # to assign the same partitions again resumes none
     for partition, (begin, _) in ranges.items():
         consumer.seek(partition, begin)
     until = time.monotonic() + PATIENCE
