@@ -51,6 +51,11 @@ CODE: dict[str, tuple[str, ...]] = {
         "streamfl/run/replay.py",
         "benchmarks/epsilon.py",
     ),
+    "growth": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "benchmarks/growth.py",
+    ),
     "masked_drift": (
         *_FEDERATION,
         "streamfl/run/replay.py",

@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
 from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
-from streamfl_benchmarks.pages import drift_cells, federation_cells, plant_cells, regret_cells
+from streamfl_benchmarks.pages import drift_cells, federation_cells, growth_cells, plant_cells, regret_cells
 from streamfl_benchmarks.pages.rows import Rows, seed_counts
 from streamfl_benchmarks.paper import table
 from streamfl_benchmarks.run import Run
@@ -30,6 +30,7 @@ CELLS = {
     "federations": federation_cells.federations,
     "counts": federation_cells.counts,
     "plants": plant_cells.plants,
+    "growths": growth_cells.growths,
 }
 
 
