@@ -38,6 +38,12 @@ class Growth:
         at, figures = list(by_value), list(by_value.values())
         return f"{fitted(at, figures):.2f}, {fitted(at[-2:], figures[-2:]):.2f}".replace("-0.00", "0.00")
 
+    def multiples(self, field: str) -> list[tuple[float, float]]:
+        """Return each value and its figure, both as multiples of the first."""
+        by_value = list(self._by_value(field).items())
+        value, figure = by_value[0]
+        return [(at / value, found / figure) for at, found in by_value]
+
     def _by_value(self, field: str) -> dict[int, float]:
         of: dict[int, list[float]] = {}
         for run in self.rows.runs:

@@ -9,6 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.pages import drift_cells, federation_cells, growth_cells, plant_cells, regret_cells
+from streamfl_benchmarks.pages.growth_picture import growth_lines
+from streamfl_benchmarks.pages.million import million
 from streamfl_benchmarks.pages.rows import Rows, seed_counts
 from streamfl_benchmarks.paper import table
 from streamfl_benchmarks.run import Run
@@ -31,6 +33,8 @@ CELLS = {
     "counts": federation_cells.counts,
     "plants": plant_cells.plants,
     "growths": growth_cells.growths,
+    "million": million,
+    "growth_lines": growth_lines,
 }
 
 
