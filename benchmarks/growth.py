@@ -2,13 +2,13 @@
 
     python benchmarks/growth.py --json benchmarks/runs/growth.json.gz [--only rounds:clients:1000,...] [--seeds 1]
 
-One number grows at a time, from a small federation: see `SMALL`. Each row is a process of its own, which first replays
-two rounds of four clients, so that what is loaded once counts neither as time nor as memory. CPU time is that of the
-replay, with the bytes of its messages counted as `replay` does; memory is the peak of the process beyond what it had
-before, and `peak_mb` the whole. Rows `rounds:N` also have the CPU time of a round and the memory around rounds 100 and
-N. Each row has what a live federation pays as well, for the last round: the coordinator's part of the CPU time,
-encoding and decoding an update, and the bytes of the entry and of the coordinator's state. Rows that the file holds
-already are not run again.
+One number grows at a time, from a small federation: see `SMALL`. Each row is a process of its own, which first
+replays two rounds of four clients, so that what is loaded once counts neither as time nor as memory. CPU time is that
+of the replay, with the bytes of its messages counted as `replay` does; memory is the peak of the process beyond what
+it had before, and `peak_mb` the whole. Rows `rounds:N` also have the CPU time of a round and the memory around rounds
+100 and N. Each row has what a live federation pays as well, for the last round: the coordinator's part of the CPU
+time, encoding and decoding an update, and the bytes of the entry and of the coordinator's state. Rows that the file
+holds already are not run again.
 """
 
 import argparse
@@ -51,7 +51,11 @@ GROWN: dict[tuple[str, str], tuple[int, ...]] = {
     ("auto", "rounds"): (3_000,),
 }
 # Where clients or rounds are many, the rest is smaller.
-FEW = {"clients": {"size": 11, "rounds": 6}, "rounds": {"clients": 2, "size": 10, "features": 4, "labels": 2}}
+FEW = {
+    "clients": {"size": 11, "rounds": 4},
+    "labels": {"clients": 4},
+    "rounds": {"clients": 2, "size": 10, "features": 4, "labels": 2},
+}
 ROWS = tuple(f"{features}:{what}:{value}" for (features, what), values in GROWN.items() for value in values)
 
 # Rounds around a mark over which the time of a round is measured.

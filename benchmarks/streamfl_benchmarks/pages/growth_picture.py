@@ -18,9 +18,7 @@ def growth_lines(rows: Rows) -> list[dict[str, Any]]:
     return [_panel(grown, *panel) for panel in PANELS]
 
 
-def _panel(
-    grown: dict[tuple[str, str], Growth], field: str, title: str, left: float, right: float
-) -> dict[str, Any]:
+def _panel(grown: dict[tuple[str, str], Growth], field: str, title: str, left: float, right: float) -> dict[str, Any]:
     def place(x: float, y: float) -> tuple[float, float]:
         return left + (right - left) * log10(x) / DECADES, BOTTOM - (BOTTOM - TOP) * log10(y) / DECADES
 
