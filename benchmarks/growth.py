@@ -41,19 +41,20 @@ from streamfl_benchmarks.run_file import Kept
 # What does not grow. The size is that of a client's round.
 SMALL = {"clients": 20, "size": 20, "rounds": 20, "features": 10, "labels": 3}
 GROWN: dict[tuple[str, str], tuple[int, ...]] = {
-    ("rounds", "clients"): (100, 1_000, 3_000, 10_000),
+    ("rounds", "clients"): (100, 300, 1_000, 3_000),
     ("auto", "clients"): (30, 100, 300, 1_000),
     ("rounds", "features"): (10, 30, 100, 300),
     ("auto", "features"): (10, 30, 100, 300),
     ("rounds", "labels"): (3, 10, 30, 100),
     ("auto", "labels"): (3, 10, 30, 100, 250),
-    ("rounds", "rounds"): (10_000,),
-    ("auto", "rounds"): (3_000,),
+    ("rounds", "rounds"): (2_000,),
+    ("auto", "rounds"): (1_000,),
 }
 # Where clients or rounds are many, the rest is smaller.
 FEW = {
     "clients": {"size": 11, "rounds": 4},
-    "labels": {"clients": 4},
+    "features": {"clients": 5},
+    "labels": {"clients": 5},
     "rounds": {"clients": 2, "size": 10, "features": 4, "labels": 2},
 }
 ROWS = tuple(f"{features}:{what}:{value}" for (features, what), values in GROWN.items() for value in values)
