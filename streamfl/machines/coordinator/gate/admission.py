@@ -3,6 +3,7 @@
 The single checks are in `checks.py`, `partitions.py` and `names.py`, and for online models in `online`.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -162,6 +163,7 @@ class Admission:
 
     def _one_too_many(self, client: str, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why the ledger has no room for a client, or None: any writer can invent names."""
+        remembered: tuple[Collection[str], ...]
         remembered = (state.members, state.keys, unsaved.introductions, unsaved.deferred)
         most = self.settings.limits.clients
         # A client may be in several of them. While all together have room, nobody has to be counted once.
