@@ -167,7 +167,7 @@ class Admission:
         remembered = (state.members, state.keys, unsaved.introductions, unsaved.deferred)
         most = self.settings.limits.clients
         # A client may be in several of them. While all together have room, nobody has to be counted once.
-        if any(client in names for names in remembered) or sum(map(len, remembered)) < most:
+        if any(client in names for names in remembered) or sum([len(names) for names in remembered]) < most:
             return None
         if len(set().union(*remembered)) < most:
             return None
