@@ -74,6 +74,7 @@ class Work:
             tried=models.tried(opened, records),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
+            arrived=self.intake.arrived(part.registry.features, self.settings.min_records),
             watermark=self.intake.watermark(batches),
             period=period,
         )

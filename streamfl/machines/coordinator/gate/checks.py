@@ -23,6 +23,7 @@ from streamfl.learning.pooling.sums import of_text
 from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.decisions import Refused
+from streamfl.protocol.delayed import MOST_ARRIVED
 from streamfl.protocol.messages import (
     Join,
     LabelSums,
@@ -547,7 +548,9 @@ def _wrong_numbers(update: Update, registry: Registry) -> str | None:
         and 0.0 <= numbers.largest_norm <= longest
     ):
         return "a norm is out of range"
-    return (_wrong_moments(numbers.moments, records) if numbers.moments else None) or _wrong_unit(numbers.target)
+    described = ((numbers.moments, records), (numbers.arrived, MOST_ARRIVED))
+    wrong = (_wrong_moments(moments, most) for moments, most in described if moments is not None)
+    return next((reason for reason in wrong if reason), None) or _wrong_unit(numbers.target)
 
 
 def _wrong_moments(moments: Moments, records: int) -> str | None:
@@ -601,10 +604,10 @@ def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> st
     if reason is not None:
         return reason
     named = {*registry.features, *update.new_features}
-    moments = update.numbers.moments
-    if moments is not None and not named.issuperset(moments.features):
-        return "moments name a feature that no record has"
-    return None
+    described = (update.numbers.moments, update.numbers.arrived)
+    if all(moments is None or named.issuperset(moments.features) for moments in described):
+        return None
+    return "moments name a feature that no record has"
 
 
 def wrong_join_names(join: Join, limits: Limits) -> str | None:
