@@ -1,13 +1,13 @@
 """The last answer: prequential accuracy and MAE of `replay --features auto` with and without it, next to NoChange.
 
-Run: python benchmarks/last_answer.py --data DIR [--late] [--json F]
+Run: python benchmarks/last_answer.py --data DIR --json F [--every], or --late
 
-DIR holds covtype.npz and elec2.npz. The first record of each client, of which nothing is known, is left out. --late:
-accuracy of the estimator where every label is learnt so many records later, or in blocks.
+DIR holds covtype.npz and elec2.npz. The first record of each client, of which nothing is known, is left out. Runs
+that are in the file are skipped. --late: accuracy of the estimator where every label is learnt so many records
+later, or in blocks.
 """
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,8 +25,21 @@ from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Row, continued
 
 MOST = 10_000
+SHOWN = (
+    "runs of 20, 5 labels, signal 1",
+    "alternating, 5 labels, signal 1",
+    "independent, 5 labels, signal 1",
+    "runs of 20, 40 labels, signal 2",
+    "RandomTree",
+    "elec2, 1 client",
+    "linear, error: 0.95 of it stays",
+    "TrumpApproval",
+    "WaterFlow",
+)
 DELAYS, BLOCK = (0, 1, 10, 50), 50
 WALKS = {"independent": 0.0, "half of it stays": 0.5, "0.95 of it stays": 0.95, "a walk": 1.0}
 RIVER_LABELS: dict[str, Callable[[], Any]] = {
@@ -188,20 +201,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--every", action="store_true", help="Every stream, not only those of docs/results.md.")
     parser.add_argument("--late", action="store_true")
-    options, results = parser.parse_args(), []
-    if options.late:
+    options = parser.parse_args()
+    if options.late or options.json is None:
         late(options.data)
         return
-    print("| stream | NoChange | without | with | gain |\n| --- | ---: | ---: | ---: | ---: |")
-    for stream in streams(options.data):
+    found = {stream.name: stream for stream in streams(options.data)}
+
+    def run(wanted: Row) -> Row:
+        stream = found[wanted["stream"]]
         without, no_change = scores(stream, last_answer=False)
-        ours, _ = scores(stream, last_answer=True)
-        gain = f"{100.0 * (ours / without - 1.0):+.1f}%" if stream.targets else f"{ours - without:+.4f}"
-        print(f"| {stream.name} | {no_change:.4f} | {without:.4f} | {ours:.4f} | {gain} |", flush=True)
-        results.append({"stream": stream.name, "no_change": no_change, "without": without, "with": ours})
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        return {"no_change": no_change, "without": without, "with": scores(stream, last_answer=True)[0]}
+
+    wanted = ({"stream": name, "seed": 1} for name in (found if options.every else SHOWN))
+    for row in continued(options.json, Origin.now("last_answer"), wanted, run):
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.process
 def call(path: Path, *more: str) -> tuple[str, str]:
     told = CliRunner().invoke(
         on_river.main,
-        ["--json", str(path), "--streams", "phishing", "--records", "40", *more],
+        ["--json", str(path), "--streams", "phishing", *(more if "--size" in more else ("--size", "40", *more))],
         catch_exceptions=False,
     )
     assert told.exit_code == 0
@@ -37,7 +37,7 @@ def test_a_call_goes_on_where_another_stopped(tmp_path: Path) -> None:
     ]
     _, told = call(path, "--methods", "no-change,river-linear-0.1")
     assert told == "0 runs\n"
-    _, told = call(path, "--methods", "no-change", "--tenth")  # other records: 125 of them
+    _, told = call(path, "--methods", "no-change", "--size", "125")  # other records
     assert told.startswith("1 runs\nphishing ")
     _, told = call(path, "--methods", "no-change,river-linear-0.1", "--again", "no-change")
     assert told.startswith("1 runs\nphishing ")
