@@ -33,7 +33,6 @@ SHOWN = (
     "runs of 20, 5 labels, signal 1",
     "alternating, 5 labels, signal 1",
     "independent, 5 labels, signal 1",
-    "runs of 20, 40 labels, signal 2",
     "RandomTree",
     "elec2, 1 client",
     "linear, error: 0.95 of it stays",

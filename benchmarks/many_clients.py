@@ -27,7 +27,7 @@ from streamfl_benchmarks.run_file import Row, continued
 ROWS = tuple(
     f"{features}:{shape}"
     for features in ("rounds", "auto")
-    for shape in ("20x100x20", "100x11x20", "1000x11x20", "10000x11x3")
+    for shape in ("20x100x20", "100x11x20", "1000x11x5", "10000x11x3")
 )
 
 

@@ -96,6 +96,7 @@ def run_line(run: Run) -> str:
 @click.option(
     "--size", type=click.IntRange(min=BATCHES), help="Records of a stream: the first ones, or all of a generated one."
 )
+@click.option("--here", is_flag=True, help="Make runs in this process: quicker, but speed and memory mean nothing.")
 @click.option(
     "--runs", "kept", type=click.Path(dir_okay=False, path_type=Path), help="Write what docs/results.md shows there."
 )
@@ -119,6 +120,7 @@ def main(
     variants: str,
     seeds: str,
     size: int | None,
+    here: bool,
     kept: Path | None,
     again: str,
     jobs: int,
@@ -137,7 +139,7 @@ def main(
     if not (table_only or pair):
         todo = missing(results, list(wanted(names, chosen, asked, which)), tables, anew)
         click.echo(f"{len(todo)} runs", err=True)
-        for line in made(Bench(tables, capymoa_python), results, todo, jobs):
+        for line in made(Bench(tables, capymoa_python, here), results, todo, jobs):
             click.echo(line, err=True)
     found = Found(results, {name: records.digest for name, records in tables.items()}, which)
     text = pairs(found, *both(pair)) if pair else summary(found)

@@ -16,6 +16,9 @@ def rows(found: Found) -> Iterator[Row]:
                 ahead = found.difference(stream, ("streamfl", ONE), (method, variant))
                 for run in found.runs(stream, method, variant):
                     yield {
-                        **run.model_dump(mode="json", exclude={"digest", "resident_bytes", "model_bytes"}),
+                        **run.model_dump(
+                            mode="json",
+                            exclude={"digest", "resident_bytes", "model_bytes", "cpu_seconds", "wall_seconds"},
+                        ),
                         "ahead": None if ahead is None else asdict(ahead),
                     }

@@ -201,7 +201,7 @@ def test_flash_takes_a_longer_step_than_adam_where_differences_grow() -> None:
     grown = Flash(SCRATCH, **constants, l2=0.0)
     adam = ServerAdaptive(SCRATCH, "adam", **constants, beta1=0.9, l2=0.0)
     grown.v, adam.v = np.full((1, 2), 1e-6), np.full((1, 2), 1e-6)
-    assert after(grown, [A]) > 1.1 * after(adam, [A])
+    assert after(grown, [A]) > 1.05 * after(adam, [A])
 
 
 def test_flash_never_divides_by_less_than_tau() -> None:
