@@ -9,8 +9,9 @@ later, or in blocks.
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,6 @@ SHOWN = (
     "runs of 20, 5 labels, signal 1",
     "alternating, 5 labels, signal 1",
     "independent, 5 labels, signal 1",
-    "RandomTree",
-    "elec2, 1 client",
     "linear, error: 0.95 of it stays",
     "TrumpApproval",
     "WaterFlow",
@@ -82,26 +81,36 @@ class Stream:
         return Table(self.name, names, np.asarray(self.X, float), y, labels, np.arange(len(y)))
 
 
-def streams(data: Path) -> Iterator[Stream]:
-    """Yield all streams."""
+def streams(data: Path) -> dict[str, Callable[[], Stream]]:
+    """Return all streams by name."""
+    found: dict[str, Callable[[], Stream]] = {}
     for kind in ("runs of 20", "runs of 20 on average", "alternating", "three of these in turn", "independent"):
         for labels in (2, 5):
-            yield drawn(kind, labels)
-    yield drawn("runs of 20", 5, signal=3.0)
-    yield drawn("runs of 20", 40, signal=2.0)
-    yield drawn("independent", 40, signal=2.0)
+            found[f"{kind}, {labels} labels, signal 1"] = partial(drawn, kind, labels)
+    for kind, labels, signal in (("runs of 20", 5, 3.0), ("runs of 20", 40, 2.0), ("independent", 40, 2.0)):
+        found[f"{kind}, {labels} labels, signal {signal:g}"] = partial(drawn, kind, labels, signal)
     for name, make in RIVER_LABELS.items():
-        X, y = columns(make())
-        yield Stream(name, X, np.array([str(label) for label in y]))
-    elec2, covtype = np.load(data / "elec2.npz"), np.load(data / "covtype.npz")
-    yield Stream("elec2, 4 clients x 50", elec2["X"], elec2["y"], clients=4, size=50)
-    yield Stream("elec2, 1 client", elec2["X"], elec2["y"])
-    yield Stream("covtype, 20 x 100", covtype["X"], covtype["y"], clients=20)
+        found[name] = partial(of_river, name, make)
+    found["elec2, 4 clients x 50"] = lambda: of_file("elec2, 4 clients x 50", data / "elec2.npz", clients=4, size=50)
+    found["elec2, 1 client"] = lambda: of_file("elec2, 1 client", data / "elec2.npz")
+    found["covtype, 20 x 100"] = lambda: of_file("covtype, 20 x 100", data / "covtype.npz", clients=20)
     for name, stays in WALKS.items():
-        yield walk(name, stays)
+        found[f"linear, error: {name}"] = partial(walk, name, stays)
     for name, make in RIVER_TARGETS.items():
-        X, y = columns(make())
-        yield Stream(name, X, np.array(y, float), targets=True)
+        found[name] = partial(of_river, name, make, targets=True)
+    return found
+
+
+def of_river(name: str, make: Callable[[], Any], *, targets: bool = False) -> Stream:
+    """Return the first records of a stream of River."""
+    X, y = columns(make())
+    return Stream(name, X, np.array(y, float) if targets else np.array([str(label) for label in y]), targets=targets)
+
+
+def of_file(name: str, path: Path, clients: int = 1, size: int = 100) -> Stream:
+    """Return the records of a file."""
+    arrays = np.load(path)
+    return Stream(name, arrays["X"], arrays["y"], clients=clients, size=size)
 
 
 def drawn(kind: str, labels: int, signal: float = 1.0, clients: int = 4, n: int = 20_000) -> Stream:
@@ -206,14 +215,14 @@ def main() -> None:
     if options.late or options.json is None:
         late(options.data)
         return
-    found = {stream.name: stream for stream in streams(options.data)}
+    known = streams(options.data)
 
     def run(wanted: Row) -> Row:
-        stream = found[wanted["stream"]]
+        stream = known[wanted["stream"]]()
         without, no_change = scores(stream, last_answer=False)
         return {"no_change": no_change, "without": without, "with": scores(stream, last_answer=True)[0]}
 
-    wanted = ({"stream": name, "seed": 1} for name in (found if options.every else SHOWN))
+    wanted = ({"stream": name, "seed": 1} for name in (known if options.every else SHOWN))
     for row in continued(options.json, Origin.now("last_answer"), wanted, run):
         print(row, flush=True)
 

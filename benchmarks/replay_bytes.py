@@ -26,8 +26,8 @@ from streamfl_benchmarks.run_file import Row, continued
 # Clients, records of a client's round, and records of the run.
 SHAPES = {
     "covtype": ((20, 10, 10_000), (20, 100, 40_000), (4, 1_000, 40_000)),
-    "elec2": ((20, 10, 10_000), (20, 100, 40_000), (4, 1_000, 40_000)),
-    "mnist": ((20, 100, 10_000), (4, 1_000, 10_000)),
+    "elec2": ((20, 10, 10_000), (20, 100, 40_000)),
+    "mnist": ((20, 100, 10_000),),
 }
 
 

@@ -72,7 +72,7 @@ class Nearest:
     """
 
     windows: tuple[int, ...] = (5_000, 20_000, 80_000)
-    ks: tuple[int, ...] = (1, 3, 10)
+    ks: tuple[int, ...] = (1, 3, 5)
     X: Any = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     y: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -90,7 +90,7 @@ class Nearest:
         for at in range(0, len(y), TOGETHER):
             here = np.arange(at, min(at + TOGETHER, len(y)))
             far = _distances(new[here], all_X)
-            far[np.arange(len(all_y)) >= len(kept) + here[:, None]] = np.inf
+            far[:, len(kept) :][np.arange(len(y)) >= here[:, None]] = np.inf
             for window in self.windows:
                 first = max(0, len(kept) - window)
                 labels = _labels_of_nearest(far[:, first:], all_y[first:], max(self.ks))

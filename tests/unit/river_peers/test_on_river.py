@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 import on_river
 from river_peers.results import Results
+from streamfl_benchmarks import run_file
 
 pytestmark = pytest.mark.process
 
@@ -57,3 +58,19 @@ def test_a_pair_is_told_without_running_anything(tmp_path: Path) -> None:
 def test_a_method_that_is_not_known_is_named(tmp_path: Path) -> None:
     told = CliRunner().invoke(on_river.main, ["--json", str(tmp_path / "runs.json"), "--methods", "forest"])
     assert "--methods forest: unknown" in str(told.exception)
+
+
+def test_runs_of_this_process_are_those_of_processes_of_their_own_and_are_kept(tmp_path: Path) -> None:
+    methods, kept = ("--methods", "no-change,river-linear-0.1"), tmp_path / "kept.json.gz"
+    call(tmp_path / "apart.json", *methods)
+    call(tmp_path / "here.json", *methods, "--here", "--runs", str(kept))
+    apart, here = (Results.read(tmp_path / name) for name in ("apart.json", "here.json"))
+    assert len(apart.runs) == 2
+    assert {key: apart.right(key).tolist() for key in apart.runs} == {
+        key: here.right(key).tolist() for key in here.runs
+    }
+    rows = [one.run for one in run_file.read(kept)]
+    assert [(row["method"], row["records"], row["ahead"]) for row in rows] == [
+        ("no-change", 40, None),
+        ("river-linear-0.1", 40, None),
+    ]
