@@ -2,7 +2,7 @@
 
     python benchmarks/replay_bytes.py --data DIR --json F
 
-DIR holds elec2.npz and mnist.npz; covtype is the sample that ships with streamfl, shuffled. The first `records` of a
+DIR holds elec2.npz; covtype is the sample that ships with streamfl, shuffled. The first `records` of a
 stream are dealt in turn. FedAvg would send a model of float32 for each client and round. Runs that are in the file
 are skipped.
 """
@@ -27,7 +27,6 @@ from streamfl_benchmarks.run_file import Row, continued
 SHAPES = {
     "covtype": ((20, 10, 10_000), (20, 100, 40_000), (4, 1_000, 40_000)),
     "elec2": ((20, 10, 10_000), (20, 100, 40_000)),
-    "mnist": ((20, 100, 10_000),),
 }
 
 
