@@ -258,7 +258,7 @@ _NETWORK_GLR_GRID = grid(
     where=lambda c: c["eta"] == 0.3 or c["batch"] == 5.0, eta=(0.1, 0.3, 1.0), batch=(2, 5, 20), passes=(3,)
 )
 # Ten local steps, and a server step of about what they move.
-_FLASH_GRID = grid(server_step=(0.03, 0.1, 0.3, 1.0, 3.0), tau=(0.01, 0.1, 1.0), beta1=(0.9,), eta=(1.0, 3.0, 10.0))
+_FLASH_GRID = grid(server_step=(0.03, 0.1, 0.3), tau=(0.0001, 0.001, 0.01, 0.1), beta1=(0.9,), eta=(1.0, 3.0, 10.0))
 _ADWIN_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP), by_client=(0, 1))
 
 PEERS: Mapping[str, PeerSpec] = MappingProxyType(
