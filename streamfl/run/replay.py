@@ -1,7 +1,7 @@
 """Replays a recorded stream: the state machines of a live federation over the in-memory transport."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.native.extremes import Extremes, extremes, of_all
 from streamfl.records.table import Table
 from streamfl.records.values.cells import listed, quoted
 from streamfl.records.values.times import iso
@@ -151,6 +152,7 @@ class Replay:
     _machine: Coordinator = field(init=False)
     _clients: dict[str, ClientNode] = field(default_factory=dict)
     _file: FileErrors | None = None
+    _extremes: Extremes = ()  # of the targets in closed rounds
     _changes: Changes = field(init=False)
     _ahead: Ahead = field(init=False)
 
@@ -292,6 +294,7 @@ class Replay:
                 self.history.close(closed, self._time_of(closed))
                 self._ahead.learnt([span for accepted in closed.accepted for span in accepted.spans])
                 self._changes.closed(closed)
+                self._extremes = of_all([self._extremes, *self._extremes_of(closed)])
                 if self._file is not None:
                     self._file.closed(closed.round)
             case _:
@@ -304,6 +307,18 @@ class Replay:
         if isinstance(event, Predicted):
             self._note_predicted(event)
         self.observe(event)
+
+    def _extremes_of(self, closed: RoundSummary) -> Iterator[Extremes]:
+        """Yield the least and the largest target of each client's records in a round.
+
+        Yields nothing if the records have labels, or if the federation may know sums over clients only.
+        """
+        if self.task != "regression" or self.settings.privacy.secure_aggregation != "off":
+            return
+        for span in (span for one in closed.accepted for span in one.spans):
+            log = self.logs[span.partition]
+            y = log.y[log.good_before(span.start) : log.good_before(span.end)]
+            yield (float(y.min()), float(y.max())) if len(y) else ()
 
     def _note_predicted(self, event: Predicted) -> None:
         if self._file is not None:
@@ -449,6 +464,7 @@ class Replay:
             units=dict(self.table.units),
             time_features=self.table.time_features,
             past=self.table.past,
+            extremes=extremes(np.array(self._extremes)),
         )
 
     def _without_a_value(self) -> list[str]:
