@@ -1,7 +1,7 @@
 """A client's own model, which is never sent: it sees features on the client's own scale, and is kept over rounds.
 
-Of labels it is a softmax model; of targets it adds to the running mean. Its outputs are a linear part, and cells of a
-table: of pairs of features, and of ferns where it predicts targets.
+Of labels it is a softmax model; of targets it adds to the running mean. Its outputs are a linear part, and cells of
+a table: of pairs of features, and of ferns where it predicts targets.
 """
 
 import math
@@ -17,8 +17,8 @@ from streamfl.online.native.kernels.scaling import FIRST, Scales, count_in, scal
 from streamfl.online.native.kernels.steps import Table
 from streamfl.protocol.native.settings import DEPTHS, MARGIN, WINDOW
 
-# The rates of normalised steps: of labels and linear models, and of targets with cells. Next to cells, the linear part
-# sees half of the features.
+# The rates of normalised steps: of labels and linear models, and of targets with cells. Next to cells, the linear
+# part sees half of each feature.
 LINEAR_RATE, CELL_RATE, HALF = 10.0, 1.0, 0.5
 
 # The depth of its ferns, and the cells of each.
@@ -39,8 +39,8 @@ FEWEST = 10
 # The records over which the mean of squared errors runs.
 ERRORS = 1000
 
-# The records learnt, the running mean of the squared norm, the running mean of targets, the least and the largest, and
-# the running mean of squared errors of targets.
+# The records learnt, the running mean of the squared norm; of targets the running mean, the least, the largest, and
+# the running mean of squared errors.
 OWN_RUNNING = np.dtype([
     ("records", np.float64), ("norm", np.float64), ("mean", np.float64),
     ("least", np.float64), ("largest", np.float64), ("error", np.float64),
@@ -52,9 +52,9 @@ class Own(NamedTuple):
 
     `weights` has shape (d + 1, C); `table` (rows, C), the cells of ferns, then those of `pairs` (P, 2); `trust` is by
     what each fern and each pair is multiplied; `known` counts the records of each label (C,). The last features and
-    labels may be names that are gone. `z` (d + 1,), 0 for these, and `cells` are those of the record seen last. `predicted` is what the model predicts for it, and `given` what the mixture
-    gets: before ten records the predictions of others. Both are by present column. `running` is one `OWN_RUNNING`,
-    shape (1,).
+    labels may be names that are gone. `z` (d + 1,), 0 for these, and `cells` are those of the record seen last.
+    `predicted` is what the model predicts for it until it is learnt, and `given` what the mixture gets: before ten
+    records the predictions of others. Both are by present column. `running` is one `OWN_RUNNING`, shape (1,).
     """
 
     weights: FloatArray

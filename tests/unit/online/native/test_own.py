@@ -95,7 +95,9 @@ def test_names_that_come_back_bring_what_was_learnt_of_them():
     assert after[:, 2].tolist() == [0.0] * 3
 
 
-@pytest.mark.parametrize("settings", [NativeSettings("linear"), NativeSettings("auto", targets=True)])
+@pytest.mark.parametrize(
+    "settings", [NativeSettings("linear"), NativeSettings("auto"), NativeSettings("auto", targets=True)]
+)
 def test_a_saved_own_model_continues_to_the_last_bit(settings):
     rng = generator(3, "saved")
     X = rng.normal(size=(200, 2))
