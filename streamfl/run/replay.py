@@ -309,7 +309,7 @@ class Replay:
         self.observe(event)
 
     def _extremes_of(self, closed: RoundSummary) -> Iterator[Extremes]:
-        """Yield the least and the largest target of each client's records in a round; nothing if these have labels."""
+        """Yield the least and the largest target of each client in a round; nothing if it has labels."""
         for span in (span for one in closed.accepted for span in one.spans if self.task == "regression"):
             log = self.logs[span.partition]
             y = log.y[log.good_before(span.start) : log.good_before(span.end)]

@@ -21,7 +21,7 @@ from streamfl.online.native.kernels.own import (
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
 from streamfl.online.native.private.own_state import OwnState
-from streamfl.online.native.private.pairs import NO_PAIRS, with_new
+from streamfl.online.native.private.pairs import new_pairs
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import NOTHING
 from streamfl.protocol.native.settings import OWN_FERNS
@@ -56,7 +56,7 @@ class OwnModel:
     _labels: tuple[str, ...] = ()
     _weights: FloatArray = field(init=False)
     _table: Table = field(init=False)
-    _pairs: IntArray = field(default_factory=NO_PAIRS.copy)
+    _pairs: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     _trust: FloatArray = field(init=False)
     _known: FloatArray = field(init=False)
     _scales: Scales = field(init=False)
@@ -83,22 +83,23 @@ class OwnModel:
         self._known = np.append(self._known, 0.0)[columns]
         self._table = np.pad(self._table, ((0, 0), (0, 1)))[:, columns]
         self._pairs = np.array(_places(features, self._features), np.int64)[self._pairs]
-        known = len(self._features)
-        self._features, self._labels = features, labels
-        if self.cells and len(features) > known:
-            self._pair_up(known)
+        before, self._features, self._labels = self._features, features, labels
+        if self.cells and len(features) > len(before):
+            self._pair_up(before)
 
-    def _pair_up(self, known: int) -> None:
-        """Make room for pairs of new features; so many were known before."""
+    def _pair_up(self, before: tuple[str, ...]) -> None:
+        """Add pairs of the features that are new."""
+        by_arrival = np.array(_places(self._features, with_gone(before, self._features)), np.int64)
         now = len(self._features)
-        self._pairs, new = with_new(self._pairs, known, now, generator(self.seed, "pairs", now))
-        count = self._ferns + len(self._pairs)
-        self._trust = np.append(self._trust, np.ones(count - len(self._trust)))
-        rows = self._ferns * CELLS + len(self._pairs) * PAIR_CELLS - len(self._table)
-        self._table = np.pad(self._table, ((0, rows), (0, 0)))
-        self._trust[self._ferns + new] = 1.0
-        grids = self._table[self._ferns * CELLS :].reshape(len(self._pairs), PAIR_CELLS, self._table.shape[1])
-        grids[new] = 0.0
+        pairs, places = new_pairs(len(before), now, generator(self.seed, "pairs", now))
+        more = max(0, int(places.max(initial=-1)) + 1 - len(self._pairs))
+        self._pairs = np.pad(self._pairs, ((0, more), (0, 0)))
+        self._trust = np.pad(self._trust, (0, more))
+        self._table = np.pad(self._table, ((0, more * PAIR_CELLS), (0, 0)))
+        self._pairs[places], self._trust[self._ferns + places] = by_arrival[pairs], 1.0
+        first = self._ferns * CELLS
+        for place in places.tolist():
+            self._table[first + place * PAIR_CELLS : first + (place + 1) * PAIR_CELLS] = 0.0
 
     @property
     def _ferns(self) -> int:

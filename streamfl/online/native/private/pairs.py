@@ -5,39 +5,41 @@ import numpy as np
 from streamfl.arrays import IntArray
 from streamfl.protocol.native.settings import OWN_PAIRS
 
-NO_PAIRS = np.zeros((0, 2), np.int64)
+# Only the first features are paired: whoever writes a file may claim any number, and pairs are its square.
+MOST_PAIRED = 256
 
 
-def with_new(pairs: IntArray, before: int, now: int, draws: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Return the pairs of more features, and the places of those that are new.
+def new_pairs(before: int, now: int, draws: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Return the pairs that come with more features, and their places among all, of which there are 100 at most.
 
-    Every pair of all features is there with the same probability (Vitter 1985, reservoir sampling).
+    What was in a place gives way. Then every pair of all features has a place with the same probability (Vitter 1985,
+    reservoir sampling).
 
     Parameters
     ----------
-    pairs
-        The pairs of the first `before` features, shape (n, 2).
     before, now
-        How many features there were, and are.
+        How many features there were, and are; in their order the new ones come last.
+
+    Returns
+    -------
+    Pairs, shape (n, 2), the earlier feature first; and places, shape (n,), each at most once.
 
     Examples
     --------
-    >>> pairs, new = with_new(NO_PAIRS, 0, 3, np.random.default_rng(0))
-    >>> pairs.tolist(), new.tolist()
+    >>> pairs, places = new_pairs(0, 3, np.random.default_rng(0))
+    >>> pairs.tolist(), places.tolist()
     ([[0, 1], [0, 2], [1, 2]], [0, 1, 2])
-    >>> pairs, new = with_new(pairs, 3, 40, np.random.default_rng(0))
-    >>> len(pairs), int((pairs[:, 0] < pairs[:, 1]).sum()), int(pairs.max() < 40)
-    (100, 100, 1)
+    >>> pairs, places = new_pairs(3, 40, np.random.default_rng(0))
+    >>> len(pairs), int(pairs[:, 1].min()), int(places.max())
+    (100, 4, 99)
     """
+    before, now = min(before, MOST_PAIRED), min(now, MOST_PAIRED)
     order = np.arange(before * (before - 1) // 2, now * (now - 1) // 2)
     places = order.copy()
     drawn = order >= OWN_PAIRS
     places[drawn] = draws.integers(0, order[drawn] + 1)
-    taken = places < OWN_PAIRS
-    later = ((1.0 + np.sqrt(1.0 + 8.0 * order[taken])) / 2.0).astype(np.int64)
-    earlier = order[taken] - later * (later - 1) // 2
-    places = places[taken]
-    grown = np.zeros((max(len(pairs), int(places.max(initial=-1)) + 1), 2), np.int64)
-    grown[: len(pairs)] = pairs
-    grown[places] = np.column_stack([earlier, later])  # of several in one place the last one stays
-    return grown, np.unique(places)
+    last = {int(place): number for place, number in zip(places.tolist(), order.tolist(), strict=True)}
+    taken = sorted(place for place in last if place < OWN_PAIRS)
+    numbers = np.array([last[place] for place in taken], np.int64)
+    later = ((1.0 + np.sqrt(1.0 + 8.0 * numbers)) / 2.0).astype(np.int64)
+    return np.column_stack([numbers - later * (later - 1) // 2, later]), np.array(taken, np.int64)

@@ -1,6 +1,7 @@
 """Pairs of features of a client's own model: their steps by hand, what they learn, and how many are held."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.own import BINS, PAIR_CELLS, SHARED_OUT, TRUSTING
 from streamfl.online.native.private.own import OwnModel
-from streamfl.online.native.private.pairs import NO_PAIRS, with_new
+from streamfl.online.native.private.pairs import MOST_PAIRED, new_pairs
 from streamfl.protocol.native.settings import OWN_PAIRS
 from streamfl.sampling import generator
 
@@ -97,19 +98,34 @@ def test_of_many_features_it_holds_as_many_pairs_as_there_is_room_for():
     assert model(("x",)).arrays.pairs.shape == (0, 2)
 
 
+def test_every_pair_of_features_is_there_once_in_whatever_order_they_come():
+    own = model(("x", "y"))
+    own.over(("new", "y", "x"), ("a", "b"))
+    own.over(("y", "last"), ("a", "b"))
+    names = np.array(own._features)
+    assert {frozenset(names[pair]) for pair in own.arrays.pairs} == {
+        frozenset(pair) for pair in combinations(("new", "y", "x", "last"), 2)
+    }
+    assert len(own.arrays.pairs) == 6
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_pairs_of_features_that_come_one_by_one_are_different_and_drawn_evenly(seed):
-    pairs = NO_PAIRS
+    held: dict[int, tuple[int, int]] = {}
     for now in range(1, 60):
-        before, (pairs, new) = pairs, with_new(pairs, now - 1, now, generator(seed, now))
-        kept = np.setdiff1d(np.arange(len(before)), new)
-        assert (pairs[kept] == before[kept]).all()
-        assert (pairs[new][:, 1] == now - 1).all()
-        assert len(pairs) == min(OWN_PAIRS, now * (now - 1) // 2)
-        assert len(np.unique(pairs, axis=0)) == len(pairs)
-        assert (pairs[:, 0] < pairs[:, 1]).all()
-    late = (pairs[:, 1] >= 42).mean()  # of half of all pairs
-    assert 0.35 < late < 0.65
+        pairs, places = new_pairs(now - 1, now, generator(seed, now))
+        assert (pairs[:, 1] == now - 1).all()
+        held |= dict(zip(places.tolist(), map(tuple, pairs.tolist()), strict=True))
+        assert sorted(held) == list(range(min(OWN_PAIRS, now * (now - 1) // 2)))
+        assert len(set(held.values())) == len(held)
+    assert all(earlier < later for earlier, later in held.values())
+    assert 0.35 < np.mean([later >= 42 for _, later in held.values()]) < 0.65  # half of all pairs
+
+
+def test_the_work_for_pairs_is_bounded_whatever_the_number_of_features():
+    pairs, _ = new_pairs(0, 10**9, generator(0, "many"))
+    assert pairs.max() < MOST_PAIRED
+    assert len(new_pairs(MOST_PAIRED, 10**9, generator(0, "more"))[0]) == 0
 
 
 DAMAGES = {
