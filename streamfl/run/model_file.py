@@ -120,8 +120,8 @@ class ServedModel:
     decision
         Which label answers, by the probabilities of all.
     extremes
-        The least and the largest target of the run, where a model of rounds answers alone: it predicts no target
-        beyond these and a tenth of their distance. Empty if they are not known, as in the file of a coordinator.
+        The least and the largest target of the run: without `native` no prediction is farther beyond them than a
+        tenth of their distance. Empty if they are not known, as in the file of a coordinator.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Replays a recorded stream: the state machines of a live federation over the in-memory transport."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,7 +27,6 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
-from streamfl.protocol.native.extremes import Extremes, extremes, of_all
 from streamfl.records.table import Table
 from streamfl.records.values.cells import listed, quoted
 from streamfl.records.values.times import iso
@@ -51,6 +50,7 @@ from streamfl.run.evaluation.result import (
     Result,
 )
 from streamfl.run.evaluation.source_figures import missing, r2
+from streamfl.run.evaluation.target_range import TargetRange
 from streamfl.run.model_file import NO_PARTS, ServedModel
 from streamfl.run.report.changes import sentence
 from streamfl.run.saved.own_files import own_file
@@ -152,8 +152,8 @@ class Replay:
     _machine: Coordinator = field(init=False)
     _clients: dict[str, ClientNode] = field(default_factory=dict)
     _file: FileErrors | None = None
-    _extremes: Extremes = ()  # of the targets in closed rounds
     _changes: Changes = field(init=False)
+    _range: TargetRange = field(init=False)
     _ahead: Ahead = field(init=False)
 
     def __post_init__(self) -> None:
@@ -170,6 +170,7 @@ class Replay:
         self.history = RunHistory(figures, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
         self._ahead = Ahead(self.logs, self._moments)
+        self._range = TargetRange(self.logs, self.task == "regression")
         external = self.settings.learning.external_model(self.task)
         if external is not None:
             external.check(self.table.labels)
@@ -294,7 +295,7 @@ class Replay:
                 self.history.close(closed, self._time_of(closed))
                 self._ahead.learnt([span for accepted in closed.accepted for span in accepted.spans])
                 self._changes.closed(closed)
-                self._extremes = of_all([self._extremes, *self._extremes_of(closed)])
+                self._range.closed(closed)
                 if self._file is not None:
                     self._file.closed(closed.round)
             case _:
@@ -307,13 +308,6 @@ class Replay:
         if isinstance(event, Predicted):
             self._note_predicted(event)
         self.observe(event)
-
-    def _extremes_of(self, closed: RoundSummary) -> Iterator[Extremes]:
-        """Yield the least and the largest target of each client in a round; nothing if it has labels."""
-        for span in (span for one in closed.accepted for span in one.spans if self.task == "regression"):
-            log = self.logs[span.partition]
-            y = log.y[log.good_before(span.start) : log.good_before(span.end)]
-            yield (float(y.min()), float(y.max())) if len(y) else ()
 
     def _note_predicted(self, event: Predicted) -> None:
         if self._file is not None:
@@ -459,7 +453,7 @@ class Replay:
             units=dict(self.table.units),
             time_features=self.table.time_features,
             past=self.table.past,
-            extremes=extremes(np.array(self._extremes)),
+            extremes=self._range.extremes,
         )
 
     def _without_a_value(self) -> list[str]:

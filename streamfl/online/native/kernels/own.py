@@ -40,7 +40,7 @@ FEWEST = 10
 ERRORS = 1000
 
 # The records learnt, the running mean of the squared norm; of targets the running mean, the least, the largest, and
-# the running mean of squared errors.
+# the root of the running mean of squared errors.
 OWN_RUNNING = np.dtype([
     ("records", np.float64), ("norm", np.float64), ("mean", np.float64),
     ("least", np.float64), ("largest", np.float64), ("error", np.float64),
@@ -155,7 +155,7 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
     errors = own.predicted
     if targets:  # the first one becomes the mean, whatever centre there was before it
         errors[0] = 0.0 if running.records == 1.0 else errors[0] + moved - (truth - centre)
-        running.error += (errors[0] * errors[0] - running.error) / min(running.records, ERRORS)
+        running.error = usual_error(running.error, abs(errors[0]), 1.0 / min(running.records, ERRORS))
     else:
         errors[int(truth)] -= 1.0
     for j in range(len(own.z)):
@@ -163,6 +163,15 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
             own.weights[j, c] -= sees * own.z[j] * length * errors[c]
     if len(own.cells):
         step_cells(own, length, running.error if targets else 1.0)
+
+
+@inner
+def usual_error(usual: float, error: float, part: float) -> float:
+    """Return the root of a mean of squares that an error joins with a part; no square is too large for a float."""
+    largest = max(usual, error)
+    if largest == 0.0:
+        return 0.0
+    return largest * math.sqrt((1.0 - part) * (usual / largest) ** 2 + part * (error / largest) ** 2)
 
 
 @inner
@@ -186,15 +195,16 @@ def step_cells(own: Own, length: float, unit: float) -> None:
     """Step the cells of the record by its errors, which are in `predicted`, and the trust in ferns and pairs.
 
     Where a cell says what would have made the error smaller, its fern or pair is trusted more (Cesa-Bianchi, Mansour,
-    Stoltz 2007). `unit` is the usual square of errors.
+    Stoltz 2007). `unit` is the usual error, 0 before any.
     """
-    count, total, rate = len(own.cells), 0.0, TRUSTING / unit if unit > 0.0 else 0.0
+    count, total = len(own.cells), 0.0
     for k in range(count):
         cell, slope = own.cells[k], 0.0
         for c in range(len(own.predicted)):
-            slope -= own.predicted[c] * own.table[cell, c]
+            if unit > 0.0:
+                slope -= own.predicted[c] / unit * (own.table[cell, c] / unit)
             own.table[cell, c] -= own.trust[k] * length * own.predicted[c]
-        own.trust[k] *= 1.0 + min(max(rate * slope, -MOST_TRUSTED), MOST_TRUSTED)
+        own.trust[k] *= 1.0 + min(max(TRUSTING * slope, -MOST_TRUSTED), MOST_TRUSTED)
         total += own.trust[k]
     for k in range(count):
         own.trust[k] = (1.0 - SHARED_OUT) * own.trust[k] * count / total + SHARED_OUT
