@@ -201,7 +201,9 @@ def test_a_replay_knows_the_targets_of_its_rounds():
     X, y = np.linspace(-1.0, 1.0, 60)[:, None], np.linspace(3.0, 101.0, 60)
     table = Table("t", ("x",), X, y, (), np.arange(60))
     settings = ReplaySettings(10, learning=LearningSettings(features="rounds"))
-    assert Replay(table, deal(table, 3, "round-robin", 0), settings).run().model.extremes == pytest.approx((3.0, 101.0), abs=1.0)
+    assert Replay(table, deal(table, 3, "round-robin", 0), settings).run().model.extremes == pytest.approx(
+        (3.0, 101.0), abs=1.0
+    )
 
 
 def test_an_estimator_knows_its_targets_also_after_it_was_saved(tmp_path: Path):

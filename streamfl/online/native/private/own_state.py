@@ -1,6 +1,6 @@
 """The saved state of a client's own model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -26,11 +26,16 @@ class OwnState:
     weights: FloatArray
     cells: FloatArray
     table: FloatArray
-    pairs: FloatArray
-    trust: FloatArray
     known: FloatArray
     scales: tuple[FloatArray, ...]
     running: FloatArray
+    pairs: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    trust: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def is_older(self) -> bool:
+        """Tell whether it was saved before there were pairs, with one running mean less."""
+        return self.running.shape == (RUNNING - 1,)
 
     def is_sound(self, *, targets: bool) -> bool:
         """Tell whether all arrays fit the names; compiled loops do not check indices.
