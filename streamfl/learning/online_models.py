@@ -260,8 +260,13 @@ class AtClient(abc.ABC):
         """The number of pending records that it has learnt."""
 
     @abc.abstractmethod
-    def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
-        """Learn the next records after those already learnt; `serving` is the model that serves rounds."""
+    def learn_next(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
+        """Learn the next records after those already learnt; `serving` is the model that serves rounds.
+
+        Returns
+        -------
+        The prediction of each just before it was learnt, as of `answer`.
+        """
 
     @abc.abstractmethod
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:

@@ -135,13 +135,15 @@ class Client(ClientState):
     (('a',), array([3.]), 3, <Phase.JOINING: 'joining'>, 5.0)
     """
 
-    def learn_early(self, batch: Batch) -> None:
+    def learn_early(self, batch: Batch) -> FloatArray | None:
         """Learn the next records online before they are read; they are not learnt again later.
 
-        Does nothing if no online models learn.
+        Returns
+        -------
+        The prediction of each just before it was learnt; None if no online models learn, then nothing happens.
         """
         self._models.begin_round(self._ledger.open_round)
-        self._models.learn_early(batch, self._ledger.opened)
+        return self._models.learn_early(batch, self._ledger.opened)
 
     def answer(self, batch: Batch) -> tuple[FloatArray, tuple[str, ...]]:
         """Return predictions of some records, without using their truth, and the labels.

@@ -18,7 +18,7 @@ from streamfl.online.native.kernels.kept_arguments import kept
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
-from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
+from streamfl.online.native.kernels.own import CELLS, DEPTH, PAIR_CELLS, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
@@ -140,7 +140,7 @@ class NativeLearner:
         self._load()
 
     def _new_own(self) -> OwnModel:
-        return OwnModel(self.settings.targets, ferns=self.settings.targets and self.settings.has_ferns)
+        return OwnModel(self.settings.targets, self.settings.has_ferns, self.settings.seed)
 
     def _load(self) -> None:
         """Load the compiled loops, or compile them, so that no record waits for that."""
@@ -311,7 +311,7 @@ class NativeLearner:
         if self.own is None:
             return
         new = self._new_own()
-        own = new if state is None else OwnModel.of(state, targets=new.targets, ferns=new.ferns)
+        own = new if state is None else OwnModel.of(state, targets=new.targets, cells=new.cells, seed=new.seed)
         self._table.changes.arguments, self._last_prediction = None, None
         self.own = own
         self._rename_own()
@@ -787,10 +787,15 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
 def _is_sound_own(own: Own, features: int, columns: int) -> bool:
     """Tell whether the own model has room for so many names, and perhaps some that are gone."""
     inputs, outputs = own.weights.shape
+    ferns, pairs = len(own.cells) - len(own.pairs), len(own.pairs)
     return (
         inputs > features
         and outputs >= columns
-        and own.table.shape == (len(own.cells) * CELLS, outputs)
+        and own.table.shape == (ferns * CELLS + pairs * PAIR_CELLS, outputs)
+        and own.pairs.shape == (pairs, 2)
+        and int(own.pairs.min(initial=0)) >= 0
+        and int(own.pairs.max(initial=-1)) < inputs - 1
+        and own.trust.shape == own.cells.shape
         and CELLS == 1 << DEPTH
         and own.known.shape == (outputs,)
         and own.predicted.shape == own.given.shape == (columns,)

@@ -25,6 +25,7 @@ from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import DecisionRule, FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.messages.decision_rule import named
+from streamfl.protocol.native.extremes import Extremes, extremes, of_all
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import Batch, Span, without_infinity
 from streamfl.protocol.registry import TargetUnit
@@ -144,6 +145,7 @@ class EmbeddedFederation:
     infinite: int = 0
     places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     local_places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    _extremes: Extremes = ()  # of the targets so far; () for good in what a version before 0.3.0 has saved
     _starts: dict[int, int] = field(default_factory=dict)
     _errors: dict[str, ErrorQuantiles] = field(default_factory=dict)
     _repeats: bool = False
@@ -263,14 +265,17 @@ class EmbeddedFederation:
         """Learn as many records as the round has room for; close it if it is full. Return how many were learnt."""
         self._contributors[client] = None
         taken = min(len(X), max(1, self.round_size * len(self._contributors) - self._learnt_in_round))
-        follows, online = self.follows_errors and not self._repeats, self._clients[client].machine.online_models
-        served = self._predictions(client, features, X[:taken])[:, 0] if follows and online is None else None
+        machine, follows = self._clients[client].machine, self.follows_errors and not self._repeats
+        if self.task == "regression" and (self._extremes or not self.learnt):  # else those before are not known
+            self._extremes = of_all((self._extremes, (float(y[:taken].min()), float(y[:taken].max()))))
+        by_rounds = None
+        if follows and machine.online_models is None:
+            by_rounds = self._predictions(client, features, X[:taken])
         batch = self._sources[client].add(features, X[:taken], y[:taken], labels)
-        self._clients[client].machine.learn_early(batch)
-        if follows and online is not None:
-            served = online.served[-taken:, 0]
-        if served is not None:
-            self._follow_errors(client, y[:taken], served)
+        served = machine.learn_early(batch)
+        served = by_rounds if served is None else served
+        if follows and served is not None:
+            self._follow_errors(client, y[:taken], served[:, 0])
         self._add_labels(labels, y[:taken])
         self._learnt_in_round += taken
         if self._learnt_in_round >= self.round_size * len(self._contributors):
@@ -407,7 +412,8 @@ class EmbeddedFederation:
         parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
         machine = self._coordinator.machine
         others = sorted(self._features.difference(machine.serving()[0].features))
-        return ServedModel.of(machine, self.learning, parts, left_out=(*left_out, *others), **names)
+        names |= {"left_out": (*left_out, *others), "extremes": extremes(np.array(self._extremes))}
+        return ServedModel.of(machine, self.learning, parts, **names)
 
     @property
     def _places(self) -> dict[str, int]:
@@ -455,6 +461,7 @@ class EmbeddedFederation:
             restarted=self.restarted,
             unlearnt=self.unlearnt,
             infinite=self.infinite,
+            extremes=self._extremes,
             state=self.state,
             clients=tuple(self._saved_client(name) for name in self._clients),
         )
@@ -487,6 +494,7 @@ class EmbeddedFederation:
         self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
         self.unlearnt = saved.unlearnt
         self.infinite = saved.infinite
+        self._extremes = saved.extremes
         self.restarts.extend(saved.restarts)
         self.places.extend(saved.places)
         self.local_places.extend(saved.local_places)
