@@ -11,7 +11,7 @@ from weakref import ReferenceType, WeakSet, ref
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray, RealArray
+from streamfl.arrays import IntArray, RealArray
 from streamfl.online.native.kernels.one_record import Learning
 from streamfl.online.native.kernels.steps import COUNTED, Table, Touched
 from streamfl.protocol.native.change import NativeChange
@@ -71,7 +71,7 @@ class AgreedTable:
         # The rows by which the values came from those before, and what they became.
         self.moved: tuple[IntArray, RealArray] = np.zeros(0, np.int64), np.zeros((0, *values.shape[1:]))
         # What a published change does to these values, for clients that know the same: see `NativeLearner.following`.
-        self.heard: tuple[object, NativeChange, IntArray, FloatArray] | None = None
+        self.heard: tuple[object, NativeChange, IntArray, Table] | None = None
         self._order: Order | None = None
         self.users: WeakSet[ClientTable] = WeakSet()
         self._state = object()  # another one when the agreed values are changed in place
@@ -153,11 +153,11 @@ class AgreedTable:
     def change(self, cells: IntArray, rows: RealArray, chain: str) -> None:
         """Set agreed rows, for all clients that use this table; columns that the rows lack become 0."""
         self.take_out()
-        columns = rows.shape[-1]
+        columns, before = rows.shape[-1], self.columns
         self.moved, self.heard, self._order = (cells, rows), None, None
         self.chain, self.columns, self._next, self._state = chain, columns, [], object()
         self.widen(columns)
-        self.values[..., columns:] = 0.0
+        self.values[..., columns:before] = 0.0
         self.values[cells, :, :columns] = rows[: len(cells)]
 
     def copy(self) -> "AgreedTable":
@@ -323,11 +323,13 @@ class ClientTable:
         return changes.touched
 
     def changed(self) -> tuple[IntArray, Table, Table, IntArray]:
-        """Return the rows that the client changed, their agreed values, its own, and the visits of each."""
-        cells = self.changes.cells
+        """Return the rows that the client changed, rising, their agreed values, its own, and the visits of each."""
         table, columns = self.enter(), self.changes.columns
+        cells, places = np.flatnonzero(table.visits), np.zeros(len(table.visits), np.int64)
+        places[self.changes.cells] = np.arange(len(self.changes.cells))
+        before = self.changes.before.take(places[cells], axis=0)
         own = np.ascontiguousarray(table.values.take(cells, axis=0)[..., :columns])
-        return cells, self.changes.before, own, table.visits.take(cells)
+        return cells, before, own, table.visits.take(cells)
 
 
 def wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:

@@ -159,6 +159,9 @@ class EmbeddedFederation:
     _incarnation: int = 0
     _learning: bool = False
     _features: set[str] = field(default_factory=set)
+    # The features, and the labels, that were added last: those of the next record are mostly the same objects.
+    _added: tuple[str, ...] = ()
+    _added_labels: tuple[str, ...] = ()
     _learner: Learner = field(init=False)
     _pairs_features: bool = field(init=False)
 
@@ -295,7 +298,7 @@ class EmbeddedFederation:
         ValueError
             There are too many of them.
         """
-        if self._features.issuperset(features):
+        if features is self._added:
             return
         most = MOST_ONLINE_FEATURES if self._pairs_features else MOST_FEATURES
         if len(self._features.union(features)) > most:
@@ -304,6 +307,7 @@ class EmbeddedFederation:
                 "hash them into fewer, for instance with river.preprocessing.FeatureHasher"
             )
         self._features.update(features)
+        self._added = features
 
     def _check_uninterrupted(self) -> None:
         """Refuse to continue after an interrupted call: it may have left the models half updated.
@@ -379,6 +383,12 @@ class EmbeddedFederation:
         """Return the label that answers by each row of probabilities; None where all are 0."""
         rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
         return named(rule.codes(P, self.labels), self.labels)
+
+    def decided_one(self, p: FloatArray) -> str | None:
+        """Return the label that answers one record: see `decided`."""
+        rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
+        code = rule.code(p, self.labels)
+        return None if code < 0 else self.labels[code]
 
     @property
     def _first_rule(self) -> DecisionRule:
@@ -590,10 +600,13 @@ class EmbeddedFederation:
         self._starts.pop(t - MOST_ROUNDS, None)
 
     def _add_labels(self, labels: tuple[str, ...], y: FloatArray) -> None:
-        if labels:
-            known = set(self.labels)
-            seen = (labels[int(code)] for code in dict.fromkeys(y.tolist()))
-            self.labels += tuple(label for label in seen if label not in known)
+        if labels is self._added_labels:
+            return
+        known = set(self.labels)
+        seen = (labels[int(code)] for code in dict.fromkeys(y.tolist()))
+        self.labels += tuple(label for label in seen if label not in known)
+        if set(labels) <= set(self.labels):
+            self._added_labels = labels
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:

@@ -404,7 +404,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
-        encoded = self._labels.encode([y])
+        encoded = self._labels.encode_one(y)
         row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [], row.features)
@@ -421,7 +421,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the label that `objective` chooses, the most probable by default; None before the first was seen."""
-        return self._decided(self._answer(x)[None])[0]
+        name = self._federation.decided_one(self._answer(x))
+        return None if name is None else self._labels.given[name]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""

@@ -160,7 +160,7 @@ def _change(
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
-    return replace(change, chain=change.chain_after(agreed)), merged.kept_back
+    return replace(change, chain=way.chain_after(change, agreed)), merged.kept_back
 
 
 def mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:

@@ -45,10 +45,11 @@ class OnGrids(Way):
 
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
         """Return numbers on the grids of the round, of the rows of the table that `rows_sent` chooses."""
-        fitting = fitting_steps(raw.weights, raw.table, raw.cells, raw.records, agreed)
+        table = raw.own.astype(np.float64) - raw.before
+        fitting = fitting_steps(raw.weights, table, raw.cells, raw.records, agreed)
         steps = (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser)
         most = most_steps(raw.records, coarser)
-        changes = rounded(raw.table, step_of_cells(steps, raw.cells), draws, most)
+        changes = rounded(table, step_of_cells(steps, raw.cells), draws, most)
         sent, counted = rows_sent(changes, raw.visits, raw.records, draws, coarser=coarser)
         weights = rounded(raw.weights, step_of_weights(steps), draws, most)
         cells = raw.cells[sent].astype(np.float64)
