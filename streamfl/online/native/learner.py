@@ -160,7 +160,7 @@ class NativeLearner:
     @property
     def records(self) -> int:
         """Count the records learnt since `begin`."""
-        return int(self._table.changes.touched.counted["records"][0])
+        return int(self._table.changes.records[0])
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -579,7 +579,7 @@ class NativeLearner:
     def learn_predicted(
         self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
     ) -> FloatArray | None:
-        """Learn the record that was predicted last, and return that prediction; None if it is another: see `learn`."""
+        """Learn the record that was predicted last, and return that prediction; None if it is another one."""
         last = self._last_prediction
         if last is None or not self.has_predicted(features, X, y, labels):
             return None
@@ -623,19 +623,22 @@ class NativeLearner:
     ) -> None:
         """Predict and learn records without new names: see `predict_and_learn`."""
         self._last_prediction = None  # the mixture learns from what it mixed last
-        self._make_room_for(len(truths))
-        arguments, seen = self._kept_arguments(), self._agreed.seen + self.records
-        remembered = 0 if self.near is None else self.near.seen
-        touched = self._table.room_for(len(truths))
-        X, rounds = self._aligned(features, X), plain(rounds)
+        learnt, near = len(truths), self.near
+        if learnt:
+            self._make_room_for(learnt)
+        arguments = self._kept_arguments()
+        touched, seen = self._table.room_for(learnt), self._agreed.seen + self.records
+        X, rounds, remembered = self._aligned(features, X), plain(rounds), 0 if near is None else near.seen
         if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
-        if len(truths) and not self.settings.targets:
-            self._in_turn.extend(truths.tolist())
-        elif len(truths):
+        if not learnt:
+            return
+        if self.settings.targets:
             self._extremes = of_all((self._extremes, (float(truths.min()), float(truths.max()))))
-        if self.near is not None:
-            self.near.seen += len(truths)
+        else:
+            self._in_turn.extend(truths.tolist())
+        if near is not None:
+            near.seen += learnt
             self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
 
     def _make_room_for(self, records: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.learning.error_quantiles import ErrorQuantiles
@@ -94,6 +94,14 @@ class ClientSource:
         batches = [batch.only(np.flatnonzero(np.isin(batch.positions, wanted))) for batch in self.kept]
         self.kept = ()
         return [batch for batch in batches if len(batch)]
+
+
+def _asked(n: int) -> tuple[Span, IntArray, FloatArray]:
+    """Return what all records have in common of which predictions are asked."""
+    return Span("", 0, n), np.arange(n), np.zeros(n)
+
+
+ONE = _asked(1)
 
 
 def _names(batch: Batch) -> tuple[str, ...]:
@@ -240,7 +248,7 @@ class EmbeddedFederation:
         while at < len(X):
             with Uninterrupted():
                 self._learning = True
-                at += self._learn_in_round(client, features, X[at:], y[at:], labels)
+                at += self._learn_in_round(client, features, X[at:] if at else X, y[at:] if at else y, labels)
                 self._learning = False
 
     def repeat(
@@ -266,15 +274,17 @@ class EmbeddedFederation:
         """Learn as many records as the round has room for; close it if it is full. Return how many were learnt."""
         self._contributors[client] = None
         taken = min(len(X), max(1, self.round_size * len(self._contributors) - self._learnt_in_round))
-        follows, online = self.follows_errors and not self._repeats, self._clients[client].machine.online_models
-        served = self._predictions(client, features, X[:taken])[:, 0] if follows and online is None else None
-        batch = self._sources[client].add(features, X[:taken], y[:taken], labels)
-        self._clients[client].machine.learn_early(batch)
-        if follows and online is not None:
+        if taken < len(X):
+            X, y = X[:taken], y[:taken]
+        follows, machine = self.follows_errors and not self._repeats, self._clients[client].machine
+        online = machine.online_models if follows else None
+        served = self._predictions(client, features, X)[:, 0] if follows and online is None else None
+        machine.learn_early(self._sources[client].add(features, X, y, labels))
+        if online is not None:
             served = online.served[-taken:, 0]
         if served is not None:
-            self._follow_errors(client, y[:taken], served)
-        self._add_labels(labels, y[:taken])
+            self._follow_errors(client, y, served)
+        self._add_labels(labels, y)
         self._learnt_in_round += taken
         if self._learnt_in_round >= self.round_size * len(self._contributors):
             self._close_round()
@@ -335,7 +345,7 @@ class EmbeddedFederation:
             kind = "targets" if self.task == "regression" else "labels"
             raise ValueError(f"{len(X)} records but {len(y)} {kind}: give one for each record")
 
-    def admit(self, clients: Iterable[str], features: tuple[str, ...]) -> None:
+    def admit(self, clients: Sequence[str], features: tuple[str, ...]) -> None:
         """Check, before any record is learnt, that there is room for the clients of records, and for their features.
 
         Raises
@@ -343,14 +353,13 @@ class EmbeddedFederation:
         ValueError
             There would be too many clients or features.
         """
-        named = dict.fromkeys(clients)
-        new = [name for name in named if name not in self._clients]
+        new = [*dict.fromkeys(name for name in clients if name not in self._clients)]
         room = MOST_CLIENTS - len(self._clients)
         if len(new) > room:
             raise ValueError(
                 f"more than {MOST_CLIENTS} clients: does {new[room]!r} come from a feature that names clients?"
             )
-        if named:
+        if clients:
             self._add_features(features)
 
     def answer(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
@@ -367,7 +376,8 @@ class EmbeddedFederation:
         X, _ = without_infinity(X)
         if node is None:
             return np.zeros((len(X), columns))
-        batch = Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
+        span, places, y = ONE if len(X) == 1 else _asked(len(X))
+        batch = Batch(span, places, features, X, y)
         predicted, labels = node.machine.answer(batch)
         if self.task == "regression":
             return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))

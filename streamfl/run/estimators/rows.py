@@ -60,7 +60,7 @@ class Rows:
             The record is not a dict, or two features have the same name.
         """
         if type(x) is not dict and not isinstance(x, Mapping):
-            raise ValueError(f"a record is a {type(x).__name__}: a dict of features to values is expected")  # noqa: TRY004
+            raise ValueError(f"a record is a {type(x).__name__}: a dict of features to values is expected")
         keys = tuple(x)
         known = self._orders.get(keys)
         if known is not None:
