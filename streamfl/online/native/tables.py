@@ -48,6 +48,11 @@ class TableChanges:
         """Keep the view: to make it takes as long as to look up the rest."""
         self.records = self.touched.counted["records"]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin as a copy, whose view is of its own counts."""
+        self.__dict__.update(state)
+        self.__post_init__()
+
     @property
     def cells(self) -> IntArray:
         """Return the changed rows."""
