@@ -376,9 +376,8 @@ class EmbeddedFederation:
         X, _ = without_infinity(X)
         if node is None:
             return np.zeros((len(X), columns))
-        span, places, y = ONE if len(X) == 1 else _asked(len(X))
-        batch = Batch(span, places, features, X, y)
-        predicted, labels = node.machine.answer(batch)
+        span, at, unknown = ONE if len(X) == 1 else _asked(len(X))
+        predicted, labels = node.machine.answer(Batch(span, at, features, X, unknown))
         if self.task == "regression":
             return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
         if not labels:

@@ -18,6 +18,7 @@ RIDGE, REFRESH = 0.1, 32
 MOST_WHITENED = 256
 
 # With so few columns loops go over the ferns first: one over the columns would take longer to begin than to run.
+# docs/choices.md, "Loops over ferns".
 NARROW = 8
 
 Table = npt.NDArray[np.float32]

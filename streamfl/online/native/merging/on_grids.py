@@ -107,7 +107,8 @@ def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps)
     for part, own in zip(parts, named, strict=True):
         at, visits = np.searchsorted(cells, own), np.ldexp(1.0, part.visits.astype(np.int64))
         ratio = step_of_cells(part.steps_of(grown.steps), own) / unit[at]
-        numbers = _in_common(placed(part.table, part.labels, grown.labels), ratio, part, parts)
+        table = part.table.astype(np.float64, copy=False)
+        numbers = _in_common(placed(table, part.labels, grown.labels), ratio, part, parts)
         with np.errstate(over="ignore"):  # an overflow is refused below
             scaled = np.rint(numbers * (visits * (SCALE / ROOM))[:, None, None])
         largest[at] += np.abs(scaled).max(axis=(1, 2), initial=0.0)
