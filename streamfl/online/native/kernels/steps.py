@@ -177,22 +177,22 @@ def step_cells(
         first, known = kinds.first_fern + start // FERNS * rates, touched.counted[0].rows
         if not is_awake(awake, first, rates):
             continue
-        visit(models.visits, cells, start, touched)
+        visit(models, cells, start, touched)
         for r in range(rates):
             keep_rows(models.table, touched, known, r, steps.shape[1])
             step_rows(models.table, cells, start, r, steps, first + r)
 
 
 @inner
-def visit(visits: IntArray, cells: IntArray, start: int, touched: Touched) -> None:
+def visit(models: Models, cells: IntArray, start: int, touched: Touched) -> None:
     """Count the visits of a record to the cells of one depth, and note those that are the first of the round."""
     counted = touched.counted[0]
     for fern in range(start, start + FERNS):
         cell = cells[fern]
-        if not visits[cell] and counted.rows < len(touched.cells):
+        if not models.visits[cell] and counted.rows < len(touched.cells):
             touched.cells[counted.rows] = cell
             counted.rows += 1
-        visits[cell] += 1
+        models.visits[cell] += 1
 
 
 @inner
