@@ -76,6 +76,10 @@ class Course:
         The fewest records of an update: those of a client that has fewer wait.
     latest
         How late a result may come, as a share of the time.
+    machines
+        How many there are in the beginning.
+    alone
+        Whether each machine's records are also given to a learner of its own, which takes CPU time.
     """
 
     minutes: float
@@ -85,6 +89,8 @@ class Course:
     kill_every: float = 60.0
     least: int = 1
     latest: float = 1 / 6
+    machines: int = MACHINES
+    alone: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,11 +115,13 @@ class Alone:
     told: Counter[str] = field(default_factory=Counter)
 
     def read(self, part: Part) -> None:
+        """Answer a part, as soon as it is read."""
         if part.machine not in self.learners:
             self.learners[part.machine] = MasterFLClassifier(round_size=ROUND_ALONE, features=self.features)
         self.answers[id(part)] = self.learners[part.machine].predict_one(part.sensors)
 
     def take(self, part: Part) -> None:
+        """Learn a part, whose result has come."""
         self.right[part.machine] += self.answers.pop(id(part)) == part.result
         self.told[part.machine] += 1
         self.learners[part.machine].learn_one(part.sensors, part.result)
@@ -121,6 +129,16 @@ class Alone:
     @property
     def accuracy(self) -> dict[str, float]:
         return {name: round(self.right[name] / self.told[name], 4) for name in sorted(self.told)}
+
+
+class Nobody(Alone):
+    """No learner."""
+
+    def read(self, part: Part) -> None:
+        """Do nothing."""
+
+    def take(self, part: Part) -> None:
+        """Do nothing."""
 
 
 @dataclass
@@ -137,6 +155,8 @@ class Plant:
         The least and the largest delay of a result, in seconds.
     alone
         What learns each machine's records alone.
+    machines
+        How many there are in the beginning.
     seed
         The seed of everything that is drawn.
     """
@@ -148,6 +168,7 @@ class Plant:
     rate: float
     delays: tuple[float, float]
     alone: Alone
+    machines: int = MACHINES
     seed: int = 1
     written: Counter[str] = field(default_factory=Counter)
     happened: dict[str, float] = field(default_factory=dict)
@@ -156,7 +177,7 @@ class Plant:
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._offsets = [[self._rng.gauss(0, 0.4) for _ in SENSORS] for _ in range(MACHINES + 1)]
+        self._offsets = [[self._rng.gauss(0, 0.4) for _ in SENSORS] for _ in range(self.machines + 1)]
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         admin.create_topics([NewTopic(self.readings, READINGS, 1), NewTopic(self.results, RESULTS, 1)])
         admin.close()
@@ -181,7 +202,8 @@ class Plant:
 
     def _reading(self, number: int, now: float) -> None:
         share = now / self.seconds
-        machines = [*range(MACHINES - (share >= REMOVED)), *([MACHINES] if share >= ADDED else [])]
+        there = self.machines
+        machines = [*range(there - (share >= REMOVED)), *([there] if share >= ADDED else [])]
         machine = self._rng.choice(machines)
         z = [self._rng.gauss(own, 1.0) for own in self._offsets[machine]]
         result = self._result(z, machine, share)
@@ -269,25 +291,33 @@ class Watch:
         self.start(name)
 
 
+COMMANDS = {"coordinator": ["coordinator"], "a": ["client", "--host", "a"], "b": ["client", "--host", "b"]}
+
+
+def tables(plant: Plant, course: Course) -> dict[str, dict[str, Any]]:
+    """Return the settings of a plant's federation; what they do not name is as by default."""
+    window = int(course.rate * plant.delays[1] * 1.5) + 1000
+    return {
+        "federation": {"min_clients": plant.machines},
+        "rounds": {"clock": "interval", "interval": course.interval, "min_records": course.least},
+        "records": {"topics": [plant.readings], "clients": "message-key"},
+        "records.fields": {"label": "quality", "time": "at"},
+        "labels": {"topic": plant.results, "key": "part", "window": window},
+        "learning": {"features": course.features},
+    }
+
+
 def measured(world: World, course: Course) -> dict[str, Any]:
     """Run the plant and a federation of it; return what was learnt, told and used."""
     readings, results = fresh("readings"), fresh("results")
     seconds = 60.0 * course.minutes
     delays = seconds / 60.0, seconds * course.latest
-    alone = Alone(course.features)
-    plant = Plant(world.bootstrap, readings, results, seconds - delays[1], course.rate, delays, alone)
-    tables: dict[str, dict[str, Any]] = {
-        "federation": {"min_clients": MACHINES},
-        "rounds": {"clock": "interval", "interval": course.interval, "min_records": course.least},
-        "records": {"topics": [readings], "clients": "message-key"},
-        "records.fields": {"label": "quality", "time": "at"},
-        "labels": {"topic": results, "key": "part", "window": int(course.rate * delays[1] * 1.5) + 1000},
-        "learning": {"features": course.features},
-    }
-    commands = {"coordinator": ["coordinator"], "a": ["client", "--host", "a"], "b": ["client", "--host", "b"]}
+    alone = Alone(course.features) if course.alone else Nobody(course.features)
+    lasts = seconds - delays[1]
+    plant = Plant(world.bootstrap, readings, results, lasts, course.rate, delays, alone, course.machines)
     try:
-        with federation(world, tables) as live:
-            watch = Watch(live, commands)
+        with federation(world, tables(plant, course)) as live:
+            watch = Watch(live, COMMANDS)
             began = time.time()
             attended(plant, watch, course, seconds)
             settled(live, len(plant.parts), course.interval)
@@ -320,10 +350,10 @@ def attended(plant: Plant, watch: Watch, course: Course, seconds: float) -> None
             next_kill += course.kill_every
 
 
-def settled(live: Federation, results: int, interval: float, within: float = 180.0) -> None:
-    """Wait until the ledger has all results that were written, or nothing has moved for three rounds."""
+def settled(live: Federation, results: int, interval: float, within: float = 300.0, quiet: float = 60.0) -> None:
+    """Wait until the ledger has all results that were written, or nothing has moved for a minute and three rounds."""
     until, before, still = time.monotonic() + within, -1, 0
-    while time.monotonic() < until and still < 3:
+    while time.monotonic() < until and still < max(3.0, quiet / interval):
         closed = [one.message for one in live.messages() if isinstance(one.message, RoundClosed)]
         done = sum(entry.records + entry.rejected for entry in closed)
         if done >= results:
@@ -354,7 +384,8 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
                 place = f"{one.client} {span.partition}"
                 gaps += span.start < ends.get(place, 0)
                 ends[place] = span.end
-    kept = {_place(told): told for told in (dict(letter.headers or ()) for letter in letters(live))}  # once each
+    buried = [dict(letter.headers or ()) for letter in letters(live)]
+    kept = {_place(told): told for told in buried}  # once each
     reasons = Counter(told.get("reason", b"").decode()[:60] for told in kept.values())
     served = [entry.served for entry in closed]
     total = max(1, sum(one.records for one in served))
@@ -367,6 +398,7 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
         "learnt": sum(learnt.values()),
         "rejected": sum(entry.rejected for entry in closed),
         "dead letters": dict(reasons),
+        "dead letters written": len(buried),
         "clients": len(learnt),
         "learnt twice": gaps,
         "closed": [round(one.at - began, 1) for one in heard if isinstance(one.message, RoundClosed)],
@@ -437,10 +469,14 @@ def main() -> None:
     words.add_argument("--kill-every", type=float, default=300.0, help="seconds from one kill to the next")
     words.add_argument("--json", type=Path, required=True)
     words.add_argument("--folder", type=Path, default=Path("results"))
+    words.add_argument("--machines", type=int, default=MACHINES)
+    words.add_argument("--no-alone", action="store_true", help="without a learner for each machine alone")
     given = words.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     world = World(given.bootstrap, given.folder, tenth=False, minutes=given.minutes)
-    course = Course(given.minutes, given.rate, kill_every=given.kill_every)
+    course = Course(
+        given.minutes, given.rate, kill_every=given.kill_every, machines=given.machines, alone=not given.no_alone
+    )
     found = {"seed": 1, "minutes": given.minutes, "rate": given.rate, **measured(world, course)}
     run_file.write(given.json, [Kept(Origin.now("plant"), found)])
     print(json.dumps(found, indent=1))

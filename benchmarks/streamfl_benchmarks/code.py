@@ -72,6 +72,14 @@ CODE: dict[str, tuple[str, ...]] = {
         "connectors/streamfl_connectors/kafka",
         "benchmarks/live/plant.py",
     ),
+    "plant_answers": (
+        *_FEDERATION,
+        "streamfl/live",
+        "streamfl/wire",
+        "connectors/streamfl_connectors/kafka",
+        "benchmarks/live/plant.py",
+        "benchmarks/live/plant_answers.py",
+    ),
     "readers": ("connectors/streamfl_connectors", "streamfl/runtime/log", "benchmarks/readers.py"),
     "regret": (
         *_LEARNING,

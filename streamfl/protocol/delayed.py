@@ -12,6 +12,9 @@ from streamfl.arrays import FloatArray, IntArray
 Keys = npt.NDArray[np.object_]
 Rows = IntArray | slice
 
+# The most records whose features an update describes before their labels are known.
+MOST_ARRIVED = 1000
+
 # The code of a label that is not known, and of no answer at all.
 NO_LABEL = -1.0
 

@@ -79,7 +79,7 @@ class Batch:
     @property
     def bad(self) -> int:
         """Count the bad records."""
-        return sum(rejection.count for rejection in self.rejected)
+        return sum([rejection.count for rejection in self.rejected]) if self.rejected else 0
 
     @property
     def read(self) -> int:

@@ -28,7 +28,7 @@ from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
-from streamfl.protocol.registry import Registry, wrong_registry
+from streamfl.protocol.registry import Registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
 from streamfl.records.past_features import PastFeatures
@@ -299,7 +299,7 @@ class ServedModel:
     def _wrong(self) -> str | None:
         """Return why no run can have made this model, or None."""
         registry, native = self.registry, self.native
-        if wrong := wrong_registry(registry):
+        if wrong := registry.wrong:
             return wrong
         if self.loss not in MODELS.names() or loss_of(self.loss) is None:
             return f"the loss {quoted(self.loss)}, but it must be one of {', '.join(MODELS)}"

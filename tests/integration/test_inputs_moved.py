@@ -16,7 +16,7 @@ ROUNDS = LearningSettings(features="rounds")
 
 
 @cache
-def run(*, pooled: bool = False) -> tuple[Replayed, list[InputsMoved], list[int]]:
+def run(*, pooled: bool = False, delay: int = 0) -> tuple[Replayed, list[InputsMoved], list[int]]:
     """Return a run in which a feature moves at round 80, its announcements, and the rounds that ask all clients."""
     rng = np.random.default_rng(3)
     n = ROUND * CLIENTS * 110
@@ -25,7 +25,9 @@ def run(*, pooled: bool = False) -> tuple[Replayed, list[InputsMoved], list[int]
     X[ROUND * CLIENTS * (SINCE - 1) :, 0] -= 14.0
     table = Table("plant", ("heat", "tilt", "load"), X, y, ("a", "b"), np.arange(n))
     privacy = PrivacySettings(secure_aggregation="pooled") if pooled else PrivacySettings()
-    settings = ReplaySettings(round_size=ROUND, learning=ROUNDS, privacy=privacy, measure=False, count_bytes=False)
+    settings = ReplaySettings(
+        round_size=ROUND, learning=ROUNDS, privacy=privacy, label_delay=delay, measure=False, count_bytes=False
+    )
     replay = Replay(table, deal(table, CLIENTS, "round-robin", 0), settings)
     told: list[InputsMoved] = []
     asked: dict[int, bool] = {}
@@ -53,6 +55,16 @@ def test_a_feature_that_moves_is_announced_within_two_rounds_by_name_and_nothing
 
 def test_one_client_in_eight_sends_moments_except_after_something_seems_to_have_moved():
     assert run()[2] == [1, 2, 3, 4, SINCE + 1]
+
+
+def test_it_is_announced_when_records_come_however_late_their_labels_are():
+    """Their labels come 20 rounds later, so the records of round 80 come in round 60."""
+    replayed, (found,), asked = run(delay=20 * ROUND)
+    assert SINCE - 20 <= found.since <= found.round <= SINCE - 20 + 1
+    assert [(one.feature, one.clients, one.of_clients) for one in found.moved] == [("heat", (), CLIENTS)]
+    assert (found.times, found.positions) == (None, {})  # those of the round are of records before
+    assert replayed.result.restarts == replayed.result.local_drifts == ()
+    assert asked == [1, 2, 3, 4]  # nobody is asked for more: what is learnt does not depend on when records came
 
 
 def test_of_a_total_of_all_clients_it_is_known_that_something_moved():

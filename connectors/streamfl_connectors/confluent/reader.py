@@ -411,7 +411,7 @@ class LibrdkafkaReader:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int) -> None:
         """Commit offsets without waiting; raise the error of an earlier commit."""
-        places = [Place(one.topic, one.partition, committed.offset) for one, committed in offsets.items()]
+        places = [Place(one.topic, one.partition, to.offset, to.metadata) for one, to in offsets.items()]
         with _kafka_python_errors():
             self._consumer.commit(offsets=places, asynchronous=True)
         failed, self._uncommitted = self._uncommitted, None
@@ -423,10 +423,10 @@ class LibrdkafkaReader:
         if error.code() in LOG_IN_ERRORS:
             self._refused = error
 
-    def _note_commit(self, error: KafkaError | None, _: object) -> None:
-        """Note that a commit failed; one that succeeds later does not hide that."""
-        if error is not None:
-            self._uncommitted = error
+    def _note_commit(self, error: KafkaError | None, places: Sequence[Place]) -> None:
+        """Note that a commit failed, if only for some partitions; one that succeeds later does not hide that."""
+        failed = [one for one in (error, *(place.error for place in places)) if one is not None]
+        self._uncommitted = next(iter(failed), self._uncommitted)
 
     def close(self) -> None:
         """Close the connections; a member with a name stays in the group for the session timeout."""

@@ -23,6 +23,9 @@ from streamfl.protocol.records import union
 APART, KNOWN, FOLLOWS = 6, 6, 256
 # The alternative: how many deviations a mean lies off, give or take. docs/choices.md, "Inputs".
 SHIFT, WIDTH = 6.0, 3.0
+# A mean of so many records is compared whatever the others are of; one of fewer if it is of at least so large a part
+# of the records that those in its baseline are of. docs/choices.md, "Inputs".
+ENOUGH, PART = 10, 0.9
 # No deviation of means is less than this part of that of values, nor than float32 tells apart from the largest mean.
 SMALL, APART_AT_ALL = 1 / 8, 1e-6
 # From so many deviations on, a first mean waits before it enters the baseline: a second one tells whether it stays.
@@ -41,14 +44,15 @@ NAMED, PAIRS = 20, 2**16
 # mean that float32 can square.
 _SURE, _WAITED, _FARTHEST, _LARGEST, _TINY = 400.0, math.log(8.0), 1e6, 1e15, 1e-300
 
-_COUNT, _MEAN, _SQUARES, _STEPS, _LAST, _UP, _DOWN = range(7)
+_COUNT, _MEAN, _SQUARES, _STEPS, _OF_ONE, _LAST, _UP, _DOWN = range(8)
 _SIGNS = np.array([1.0, -1.0])[:, None, None]
 
 
 class Means(NamedTuple):
-    """What some clients sent in a round: their places, the means, and the deviations of values, shape (n, d)."""
+    """What some clients sent in a round: their places; and numbers, means and deviations of values, shape (n, d)."""
 
     at: IntArray
+    records: FloatArray
     mean: FloatArray
     deviation: FloatArray
 
@@ -83,9 +87,9 @@ class Inputs:
     clients: tuple[str, ...] = ()
 
     # By client and feature: the number of means in its baseline, their mean, and their squared deviations; the mean
-    # square of steps from one to the next; the last mean, which is not in it yet; and the evidence that it moved up,
-    # and down. Shape (7, clients, d), in the precision of float32.
-    sums: FloatArray = field(default_factory=lambda: np.zeros((7, 0, 0)))
+    # square of steps from one to the next, and the mean of 1 / the records of a mean; the last mean, which is not in
+    # it yet; and the evidence that it moved up, and down. Shape (8, clients, d), in the precision of float32.
+    sums: FloatArray = field(default_factory=lambda: np.zeros((8, 0, 0)))
     # By client, the round of its last mean, shape (clients,).
     entered: FloatArray = field(default_factory=lambda: np.zeros(0))
     # By client, the round in which it last gave strong evidence to that of many, shape (clients,).
@@ -146,8 +150,10 @@ class Inputs:
         """Tell whether a feature may have moved: then all clients are asked."""
         return bool((self._evidence() >= math.log(SUSPECT)).any())
 
-    def among(self, clients: Collection[str]) -> "Inputs":
-        """Return what is remembered of some clients alone."""
+    def among(self, members: Collection[str], present: Collection[str]) -> "Inputs":
+        """Return what is remembered of members; if there is no room for another, only of those that are present."""
+        is_full = (len(self.clients) + 1) * max(1, len(self.features)) > PAIRS
+        clients = present if is_full else members
         kept = [i for i, name in enumerate(self.clients) if name in clients]
         if len(kept) == len(self.clients):
             return self
@@ -180,14 +186,24 @@ class Inputs:
         at = {name: i for i, name in enumerate(self.clients)}
         each = {at[name]: m.aligned(self.features) for name, m in means.items() if name in at}
         shape = len(each), len(self.features)
+        count = np.array([m.count for m in each.values()]).reshape(shape)
         mean = np.array([np.where(m.count > 0.0, m.mean, np.nan) for m in each.values()]).reshape(shape)
         mean[np.abs(mean) > _LARGEST] = np.nan
         deviation = np.sqrt([m.variance for m in each.values()]).reshape(shape)
-        return Means(np.array(list(each), np.int64), mean, deviation)
+        return Means(np.array(list(each), np.int64), count, mean, deviation)
+
+    def _known(self, sent: Means) -> BoolArray:
+        """Return which means are compared: those of enough records, with a baseline of enough means; shape (n, d)."""
+        records = np.minimum(ENOUGH, PART / np.maximum(self.sums[_OF_ONE, sent.at], _TINY))
+        known: BoolArray = (self.sums[_COUNT, sent.at] >= KNOWN) & ~np.isnan(sent.mean) & (sent.records >= records)
+        return known
 
     def _off(self, sent: Means) -> FloatArray:
-        """Return by how many deviations each mean lies off its baseline, 0 if that is not known; shape (n, d)."""
-        count, mean, squares, steps, last = self.sums[: _LAST + 1, sent.at]
+        """Return by how many deviations each mean lies off its baseline, 0 if that is not known; shape (n, d).
+
+        A mean of fewer records than those of the baseline deviates more, by the square root if these are independent.
+        """
+        count, mean, squares, steps, of_one, last = self.sums[: _LAST + 1, sent.at]
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.maximum(np.abs(self.sums[_MEAN]).max(axis=0), np.abs(sent.mean))
             least = np.maximum(SMALL * sent.deviation, APART_AT_ALL * size)
@@ -197,15 +213,15 @@ class Inputs:
             of_step = (sent.mean - last) * math.sqrt(2.0) / np.maximum(np.maximum(np.sqrt(steps), least), _TINY)
             of_step = np.where(np.isnan(last), of_mean, of_step)
             nearer = np.sign(of_mean) * np.minimum(np.abs(of_mean), np.abs(of_step))
-        counts = (count >= KNOWN) & (of_mean * of_step > 0.0)
+            nearer *= np.sqrt(np.minimum(1.0, of_one * sent.records))
+        counts = self._known(sent) & (of_mean * of_step > 0.0)
         found: FloatArray = np.where(counts, np.clip(nearer, -_FARTHEST, _FARTHEST), 0.0)
         return found
 
     def _weighed(self, t: int, sent: Means, off: FloatArray) -> "Inputs":
         """Return the same with the evidence of a round."""
-        count = self.sums[_COUNT, sent.at]
-        known = (count >= KNOWN) & ~np.isnan(sent.mean)
-        e = np.where(known, _evidence(off, count - 1.0), 0.0)
+        known = self._known(sent)
+        e = np.where(known, _evidence(off, self.sums[_COUNT, sent.at] - 1.0), 0.0)
         sums, quiet = self.sums.copy(), self._evidence() < 0.0
         before = sums[_UP:, sent.at]
         sums[_UP:, sent.at] = np.where(known, _added(before, e), before)
@@ -238,7 +254,7 @@ class Inputs:
     def _moved(self, sent: Means, off: FloatArray, level: float, *, is_whole: bool) -> tuple[FeatureMoved, ...]:
         """Return the features whose evidence reaches a level, with the clients that more probably moved than not."""
         count, mean, evidence = self.sums[_COUNT, sent.at], self.sums[_MEAN, sent.at], self._evidence()
-        known, e = (count >= KNOWN) & ~np.isnan(sent.mean), _evidence(off, count - 1.0)
+        known, e = self._known(sent), _evidence(off, count - 1.0)
         sure = self._alone()[:, sent.at] >= level
         which = known & np.where(self._of_many()[:, None] >= level, e > 0.0, sure)
         found = np.argwhere(which.any(axis=1) & (evidence >= level)).tolist()
@@ -264,7 +280,7 @@ class Inputs:
         """Return the same with the last means in baselines, and those of the round as last ones unless they wait."""
         of = t - self.entered[sent.at] >= APART
         takes = of[:, None] & ~waits & ~np.isnan(sent.mean)
-        count, mean, squares, steps, last = self.sums[: _LAST + 1, sent.at]
+        count, mean, squares, steps, of_one, last = self.sums[: _LAST + 1, sent.at]
         has = takes & ~np.isnan(last)
         n = np.where(has, np.minimum(count + 1.0, FOLLOWS), count)
         part = np.where(has, 1.0 / np.maximum(n, 1.0), 0.0)
@@ -276,6 +292,7 @@ class Inputs:
             mean + part * distance,
             left * squares + (1.0 - part) * distance**2,
             steps + part * (step**2 - steps),
+            of_one + part * (1.0 / np.maximum(sent.records, 1.0) - of_one),
             np.where(takes, sent.mean, last),
         )
         entered[sent.at[of]] = t
@@ -286,7 +303,7 @@ class Inputs:
         which = (_SIGNS * off >= 1.0) & found[:, None, :]
         there, features = which.any(axis=0), found.any(axis=0)
         sums = self.sums.copy()
-        count, mean, squares, _, last = sums[: _LAST + 1, sent.at]
+        count, mean, squares, _, _, last = sums[: _LAST + 1, sent.at]
         half = np.where(there, (sent.mean - mean) / 2.0, 0.0)
         sums[_MEAN, sent.at], sums[_SQUARES, sent.at] = mean + half, squares + count * half**2
         sums[_LAST, sent.at] = np.where(there, np.nan, last)

@@ -61,6 +61,10 @@ AlertKind = Literal["drift", "local-drift", "inputs-moved", "notice", "stalled",
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
 
+# A client asks again after so many deadlines, and not before so many seconds.
+# docs/choices.md, "When a client asks again".
+DEADLINES, AT_LEAST = 2.0, 5.0
+
 
 def _is_address(text: str) -> str:
     if text:
@@ -356,8 +360,14 @@ class ClientProcess(_Table):
     )
     """The maximum number of records that a client holds before they are accepted; when it is full, the client stops
     reading for a while."""
-    retry: float = Field(5.0, ge=SHORTEST, le=LONGEST, json_schema_extra={"unit": "seconds"})
-    """How long a client waits for an answer of the coordinator before it asks again."""
+    retry: float | None = Field(
+        None,
+        ge=SHORTEST,
+        le=LONGEST,
+        json_schema_extra={"unit": "seconds", "unset": "twice `rounds.deadline`, and at least 5"},
+    )
+    """How long a client waits for an answer of the coordinator before it asks again; longer than the deadline, or it
+    asks in every round that the deadline closes."""
     stop_within: float = Field(10.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long the process may take to stop cleanly."""
 
@@ -691,7 +701,7 @@ class FederationSettings(BaseSettings):
             period=self.rounds.interval,
             min_records=self.rounds.min_records,
             capacity=self.client.buffer or (None if self.rounds.clock == "records" else MANY),
-            retry=self.client.retry,
+            retry=self.client.retry or max(AT_LEAST, DEADLINES * self.rounds.deadline),
             limits=self.limits,
             window=self.labels.window if self.labels.topic else None,
             budget=self.learning.budget(messages.size),

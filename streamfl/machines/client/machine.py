@@ -251,10 +251,14 @@ class Client(ClientState):
 
     def _take(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         match event:
-            case RegistryPublished() | ModelPublished() | ModelsChanged() | OnlinePublished() | Roster():
-                return self._keep(event)
+            case RoundClosed() if self._ledger.place is not None:
+                self._round_closed(event, self._ledger.place)
+            case RoundOpened():
+                return self._round_opened(event, now)
             case RecordsRead(batches):
                 return self._records_read(batches, now)
+            case RegistryPublished() | ModelPublished() | ModelsChanged() | OnlinePublished() | Roster():
+                return self._keep(event)
             case RecordsFetched(batches) if self._earlier.awaited is not None:
                 self._earlier.restore(self._earlier.awaited, batches)
             case SourceEnded() | FeaturesEnded() | BufferDue() | WindowFull() | Stopped():
@@ -263,12 +267,8 @@ class Client(ClientState):
                 return self._told_place(event)
             case Refusal() if (event.client, event.incarnation) == (self.name, self.incarnation):
                 return self._take_refusal(event)
-            case RoundOpened():
-                return self._round_opened(event, now)
             case Score() | Unmask():
                 return self._take_question(event)
-            case RoundClosed() if self._ledger.place is not None:
-                self._round_closed(event, self._ledger.place)
             case Ended() if self._ledger.place is not None:
                 self._in_doubt = True
                 self._lose_place()

@@ -92,6 +92,10 @@ class Numbers(FieldGroup):
     # `MomentsAsked.moments` and it is the client's turn, or if there are new ones.
     moments: Moments | None = None
 
+    # If labels come later: likewise, of the registered features of the records that have come since the last update,
+    # whatever their labels; not if these are fewer than `min_records`.
+    arrived: Moments | None = None
+
     # The sum over records of z z^T, shape (d + 1, d + 1), if `MomentsAsked.second_moments` and it is the client's
     # turn; on the grid of the round.
     second_moments: FloatArray | None = None
@@ -111,7 +115,7 @@ class Numbers(FieldGroup):
     def are_none(self) -> bool:
         """Tell whether they say nothing of any record."""
         lists = any(map(len, (self.losses, self.differences, self.new, self.old, self.tried)))
-        parts = (self.moments, self.second_moments, self.learnt, self.times)
+        parts = (self.moments, self.arrived, self.second_moments, self.learnt, self.times)
         norms = self.squared_norm == self.largest_norm == 0.0
         says_more = lists or any(part is not None for part in parts)
         return norms and self.target == TargetUnit() and self.served == Served() and not says_more

@@ -66,11 +66,20 @@ class LogIntake:
         self._newest: dict[str, float] = {}
 
     def begin(
-        self, topic: str, number: int, offset: int, read_again: Fetch, only: str | None = None, *, wait: bool = False
+        self,
+        topic: str,
+        number: int,
+        offset: int,
+        read_again: Fetch,
+        only: str | None = None,
+        *,
+        wait: bool = False,
+        buried: int = 0,
     ) -> PartitionReader:
         """Return a reader of a partition from an offset on; its name is `topic/number`, as in the ledger.
 
-        `only` names its only client, if the placement does not; for `wait` see `PartitionReader`.
+        `only` names its only client, if the placement does not; for `wait` see `PartitionReader`. No dead letter is
+        made of messages before the offset `buried`: an earlier process has written these.
         """
         name = f"{topic}/{number}"
         self._formats[name] = self._format.fresh()
@@ -81,6 +90,7 @@ class LogIntake:
             read_again=read_again,
             only=only or owner(self._placement, topic, number),
             wait=wait,
+            buried=max(buried * self._format.stride, self._seen.get(name, 0)),
         )
 
     def give_up(self, name: str) -> None:
@@ -121,7 +131,9 @@ class LogIntake:
             reader.ends_at(last * stride)
         elif messages:
             reader.goes_on(messages[-1].offset * stride)
-        return self._letters(reader.name, [bad for bad in decoded.rejected if bad.position >= seen], messages)
+        bad = [one for one in decoded.rejected if one.position >= reader.buried]
+        reader.buried = max(reader.buried, end)
+        return self._letters(reader.name, bad, messages)
 
     def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[LogMessage]) -> list[DeadLetter]:
         if not bad:

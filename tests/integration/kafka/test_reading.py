@@ -18,7 +18,7 @@ from streamfl.live.settings.installed import connector_named
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, Packed, record_format
-from streamfl.runtime.ports import Placement
+from streamfl.runtime.ports import ClientProgress, Placement
 from streamfl_connectors.kafka.writer import END_OF_STREAM
 
 FORM = record_format("json", FieldMap(client="site", time="at"))
@@ -99,6 +99,28 @@ def test_what_is_read_again_is_neither_counted_nor_buried_again(broker, connecto
     partition = TopicPartition(f"{name}.dead-letter", 0)
     with KafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
         assert consumer.end_offsets([partition])[partition] == 2
+
+
+def test_a_host_that_starts_again_buries_nothing_again_although_its_records_are_not_settled(broker, connector, name):
+    topic, place = f"{name}-records", Placement((f"{name}-records",), "field")
+    make(broker, topic)
+    write(broker, topic, record(0), record(2, label=[1]), record(3))
+    host = connector.host("h", place, FORM)
+    try:
+        assert taken(host, "a", 3) == [0, 3]
+        host.settle({"a": ClientProgress({f"{name}.client-records/0": 0}, 3)})
+    finally:
+        host.close()
+    write(broker, topic, record(4, label=[1]), record(5))
+    host = connector.host("h", place, FORM)
+    try:
+        assert taken(host, "a", 5) == [0, 3, 5]
+        assert host.counts.dead_letters == 1
+    finally:
+        host.close()
+    letters = TopicPartition(f"{name}.dead-letter", 0)
+    with KafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
+        assert consumer.end_offsets([letters])[letters] == 2
 
 
 # One or more of each kind that a plant writes: missing cells, numbers, labels, times, what changes later.

@@ -303,6 +303,15 @@ def test_a_commit_that_failed_is_raised_once_by_the_next_whatever_succeeded_sinc
     assert len(librdkafka.committed) == 2
 
 
+def test_a_commit_that_failed_for_one_of_several_partitions_is_raised_by_the_next():
+    reader, _, _ = make({A: []})
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    reader._note_commit(None, [SimpleNamespace(error=None), SimpleNamespace(error=denied)])
+    with pytest.raises(kafka_errors.TopicAuthorizationFailedError):
+        reader.commit({A: OffsetAndMetadata(1, "", -1)}, timeout_ms=1)
+    reader.commit({A: OffsetAndMetadata(1, "", -1)}, timeout_ms=1)
+
+
 def test_the_other_consumer_is_closed_even_if_librdkafka_is_not():
     reader, librdkafka, other = make({A: [PACKED]})
     reader.poll(0)

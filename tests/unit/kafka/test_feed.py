@@ -12,6 +12,7 @@ from streamfl.runtime.ports import Placement, ReadingCounts
 from streamfl_connectors.kafka.batches import UnreadableBatch
 from streamfl_connectors.kafka.consumer import all_unpacked
 from streamfl_connectors.kafka.hosts.feed import Feed
+from streamfl_connectors.kafka.hosts.settled import SettledOffset
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 GOOD = b'{"device": "d0", "x": 1, "label": "a"}'
@@ -66,7 +67,7 @@ def feed(consumer: Partitions, placement: Placement, **fields: Any) -> Feed:
     records = JsonRecords(FieldMap(**fields))
     made = Feed(connection, consumer, placement, records, ReadingCounts(), lambda letter: None)  # type: ignore[arg-type]
     for partition in consumer.log:
-        made.begin(partition, None)
+        made.begin(partition, SettledOffset(None))
     return made
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
 from structlog.testing import capture_logs
 
 from streamfl.errors import UsageError
@@ -85,8 +85,10 @@ class Group:
     def assignment(self) -> set[TopicPartition]:
         return {TopicPartition(topic, n) for topic in self.subscribed for n in range(self.log.topics[topic])}
 
-    def committed(self, partition: TopicPartition) -> int | None:
-        return 0 if partition.topic in self.log.begun else None
+    def committed(self, partition: TopicPartition, *, metadata: bool = False) -> Any:
+        if partition.topic not in self.log.begun:
+            return None
+        return OffsetAndMetadata(0, "", -1) if metadata else 0
 
     def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         assert all(one.partition < self.log.topics[one.topic] for one in partitions), "no such partition"

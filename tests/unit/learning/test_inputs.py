@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from streamfl.learning.drift.inputs import Inputs, _evidence
+from streamfl.learning.drift.inputs import ENOUGH, PAIRS, Inputs, _evidence
 from streamfl.machines.coordinator.close.inputs import _of_second
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.registry import Registry
@@ -45,13 +45,14 @@ def found(
     d: int = 4,
     seed: int = 0,
     change: Callable[..., np.ndarray] | None = None,
+    one_in: int = 8,
 ) -> list[tuple[int, str, float, tuple[str, ...]]]:
-    """Return the round, feature, difference and clients of what was found; a client in eight sends its means."""
+    """Return the round, feature, difference and clients of what was found; one client in so many sends its means."""
     inputs, told = Inputs(), []
     names, features = [f"c{i}" for i in range(clients)], tuple(f"x{j}" for j in range(d))
     for t, X in zip(range(1, rounds + 1), streams(kind, clients, d, seed), strict=False):
         values, all_send = X if change is None else change(t, X), t <= 4 or inputs.are_suspected
-        turns = -(-clients // 8)
+        turns = -(-clients // one_in)
         senders = range(clients) if all_send else [(t * turns + i) % clients for i in range(turns)]
         sent = {names[i]: Moments.of(features, values[:, i]) for i in senders}
         inputs, moved = inputs.after(t, sent, is_whole=len(sent) == clients)
@@ -88,6 +89,11 @@ def test_evidence_has_a_mean_of_at_most_one_where_nothing_has_moved(means):
 )
 def test_nothing_is_found_where_inputs_do_what_they_always_did(kind):
     assert found(kind, rounds=250) == []
+
+
+@pytest.mark.parametrize("kind", ["heavy tails", "day and night", "season", "counter"])
+def test_nor_is_anything_found_where_all_clients_send_means_in_every_round(kind):
+    assert found(kind, rounds=200, clients=4, one_in=1) == []
 
 
 @pytest.mark.full
@@ -157,8 +163,42 @@ def test_names_that_come_later_or_go_keep_their_own_baselines():
             sent["late"] = Moments.of(("y", "x"), np.arange(18.0).reshape(9, 2))
         inputs, moved = inputs.after(t, sent, is_whole=True)
         assert moved == ()
-    assert inputs.among(["c1", "late"]).clients == ("c1", "late")
+    assert inputs.among(["c1", "late"], ["c1"]).clients == ("c1", "late")
     assert inputs.features == ("x", "y")
+
+
+def test_members_that_left_make_room_when_another_needs_it():
+    features = tuple(f"x{j}" for j in range(PAIRS // 4))
+    sent = {name: Moments.of(features, np.zeros((10, len(features)))) for name in ("a", "b", "c")}
+    inputs, _ = Inputs().after(1, sent, is_whole=True)
+    assert inputs.among("abc", "bc").clients == ("a", "b", "c")
+    inputs, _ = inputs.after(2, {"d": sent["a"]}, is_whole=True)
+    assert inputs.among("abcd", "bcd").clients == ("b", "c", "d")
+
+
+def of_records(
+    counts: list[int], seed: int, *, before: int = 7, shifted: bool = False
+) -> list[tuple[int | str, ...]]:
+    """Return the rounds and clients of what is found in rounds of so many records, after 200 equal ones."""
+    rng, inputs, told = np.random.default_rng(seed), Inputs(), []
+    for t, n in enumerate([before] * 200 + counts, 1):
+        X = rng.normal(size=(4, n, 6)) + 5.0 * (shifted and t > 200)
+        sent = {f"c{i}": Moments.of(tuple("uvwxyz"), X[i]) for i in range(4)}
+        inputs, moved = inputs.after(t, sent, is_whole=True)
+        told += [(t, *one.clients) for one in moved if t > 200]
+    return told
+
+
+def test_a_mean_of_few_records_is_not_held_against_means_of_more():
+    """A mean of one record deviates 2.6 times as much as those of seven; so do those of ten next to those of 70."""
+    assert [of_records([1, 2, 3, 4, 5] * 20, seed) for seed in range(8)] == [[]] * 8
+    assert [of_records([10, 70, 20] * 20, seed, before=70) for seed in range(8)] == [[]] * 8
+
+
+def test_a_sensor_that_moves_is_found_also_where_rounds_have_few_records():
+    assert of_records([7] * 4, 0, shifted=True)[0] == (201,)
+    assert of_records([6] * 4, 0, shifted=True) == []  # of fewer than ten, and than before
+    assert ENOUGH == 10
 
 
 def test_what_is_remembered_is_saved_without_loss():

@@ -126,7 +126,14 @@ def closed(entry: int, *accepted: Update, **more: Any) -> RoundClosed:
         "epoch": 1,
         "block": 1,
         "accepted": tuple(
-            Accepted(client=u.client, attempt=u.attempt, spans=u.spans, records=u.records, rejected=u.rejected)
+            Accepted(
+                client=u.client,
+                attempt=u.attempt,
+                spans=u.spans,
+                records=u.records,
+                rejected=u.rejected,
+                watermark=u.watermark,
+            )
             for u in accepted
         ),
         "records": sum(u.records for u in accepted),

@@ -20,6 +20,7 @@ from unit.machines.script import (
     sent,
 )
 
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.protocol.decisions import Finished, PostUpdate, Predicted, Seek
 from streamfl.protocol.events import RecordsRead, SourceEnded, Stopped, Tick
 from streamfl.protocol.messages import BranchGroup, Fenced, Join, LabelSums, Leave, Left, Slot, Update
@@ -433,6 +434,17 @@ def test_an_update_is_not_asked_about_before_retry_seconds_have_passed():
     assert machine.wakes_at == 70.0 + machine.settings.retry
     assert feed(machine, Tick(), now=69.9 + machine.settings.retry) == []
     assert sent(feed(machine, Tick(), now=70.0 + machine.settings.retry), Join)
+
+
+@pytest.mark.parametrize("deadline", [0.5, 5.0, 60.0])
+def test_by_default_no_client_asks_again_in_a_round_that_the_deadline_closes(deadline):
+    settings = FederationSettings.model_validate({"rounds": {"deadline": deadline}, "records": {"topics": ["r"]}})
+    machine = client(clock="interval", retry=settings.client_machine.retry)
+    feed(machine, RecordsRead((batch("ab"),)), joined(), *opening(closes=68.0), now=2.0)
+    assert sent(feed(machine, Tick(), now=70.0), Update)
+    closes = 70.0 + settings.coordinator_machine.deadline  # all clients close their buffers when this one does
+    assert machine.wakes_at > closes + 0.9 * deadline  # by then its entry is here
+    assert feed(machine, Tick(), now=closes + 0.9 * deadline) == []
 
 
 def test_a_round_that_is_opened_again_for_others_does_not_postpone_the_question_about_an_update():

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-from unit.machines.script import batch, client, feed, joined, opening, sent
+from unit.machines.script import batch, client, closed, feed, joined, opening, sent
 
+from streamfl.machines.client.intake.arrivals import Arrivals
 from streamfl.machines.client.phase import Phase
 from streamfl.protocol.decisions import Answered, Seek
 from streamfl.protocol.delayed import Answers, Half
 from streamfl.protocol.events import FeaturesEnded, RecordsRead
-from streamfl.protocol.messages import Join, Watermark
+from streamfl.protocol.messages import Join, Update, Watermark
 from streamfl.protocol.records import Batch
 from streamfl.runtime.log.recorded import Recorded
 
@@ -86,3 +87,34 @@ def test_a_target_of_minus_one_is_recorded_as_it_was_answered():
     (again,) = recorded.parts(replace(asked, answers=None))
     assert again.answers is not None
     assert (again.answers.served.tolist(), again.answers.no_change.tolist()) == ([-1.0, 2.5], [0.5, -1.0])
+
+
+def test_records_are_described_once_when_they_come_and_never_fewer_than_min_records():
+    machine = client(window=100, round_size=2, min_records=2)
+    feed(machine, RecordsRead((features("klmnop"), labels("kl"))), joined())
+    (update,) = sent(feed(machine, *opening()), Update)
+    assert update.numbers.arrived is not None
+    assert (update.records, update.numbers.arrived.count.tolist()) == (2, [6.0])
+    feed(machine, closed(1, update), RecordsRead((features("q", start=6), labels("mn", start=2))))
+    (update,) = sent(feed(machine, *opening(2)), Update)
+    assert (update.records, update.numbers.arrived) == (2, None)
+    feed(machine, closed(2, update), RecordsRead((features("r", start=7), labels("op", start=4))))
+    (update,) = sent(feed(machine, *opening(3)), Update)
+    assert update.numbers.arrived is not None
+    assert update.numbers.arrived.count.tolist() == [2.0]
+
+
+def test_of_a_backlog_the_newest_records_are_described():
+    arrivals = Arrivals()
+    arrivals.add(batch("a" * 500, of="f", values=[9.0] * 500))
+    arrivals.add(batch("a" * 1500, start=500, of="f", values=[9.0] * 500 + [1.0] * 1000))
+    found = arrivals.moments(("x",), least=10)
+    assert found is not None
+    assert (found.count.tolist(), found.mean.tolist(), found.m2.tolist()) == ([1000.0], [1.0], [0.0])
+
+
+def test_records_that_an_earlier_start_has_answered_are_not_described_again():
+    machine = client(window=100, round_size=2, min_records=2)
+    feed(machine, RecordsRead((features("klmnop", answered=True), labels("kl"))), joined())
+    (update,) = sent(feed(machine, *opening()), Update)
+    assert (update.records, update.numbers.arrived) == (2, None)

@@ -113,6 +113,12 @@ BAD = {
     "a proper score below 0": {"losses": {n: SlotLosses(loss=1.0, square=1.0, proper=-1e9) for n in SCORED}},
     "trained, but no difference": {"differences": {}},
     "a difference of a model that is only scored": {"differences": {n: np.ones((2, 2)) for n in SCORED}},
+    "moments of more records than have come": {"arrived": M(count=1001.0)},
+    "moments of what has come, NaN": {"arrived": M(mean=np.nan)},
+    "moments of what has come, of another shape": {"arrived": M(count=[1.0, 1.0])},
+    "moments of what has come, of a feature that is unknown": {
+        "arrived": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))
+    },
     "moments NaN": {"moments": M(mean=np.nan)},
     "moments of other shapes": {"moments": M(count=[1.0, 1.0])},
     "moments of negative count": {"moments": M(count=-4.0)},
@@ -181,6 +187,7 @@ TOLD = {
     "let_go": (2,),
     "sample": SampledRound(round=1, share=0.0, positions={}, ordinals=()),
     "moments": M(count=0.0, m2=0.0),
+    "arrived": M(count=0.0, m2=0.0),
     "second_moments": np.zeros((2, 2)),
     "squared_norm": 1.0,
     "largest_norm": 1.0,

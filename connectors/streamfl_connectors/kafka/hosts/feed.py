@@ -14,6 +14,7 @@ from streamfl.runtime.log.partition import LogSource, PartitionReader, not_held
 from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.consumer import LibraryMissingError
+from streamfl_connectors.kafka.hosts.settled import SettledOffset
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
 from streamfl_connectors.kafka.record_reader import RecordReader
 
@@ -52,12 +53,12 @@ class Feed:
         self._stopping: Mapping[TopicPartition, str] = {}
 
     def begin(
-        self, partition: TopicPartition, hint: int | None, only: str | None = None, *, wait: bool = False
+        self, partition: TopicPartition, hint: SettledOffset, only: str | None = None, *, wait: bool = False
     ) -> PartitionReader:
-        """Begin to read a partition, at the hint if there is one; see `LogIntake.begin`."""
+        """Begin to read a partition, at the offset of the hint if it has one; see `LogIntake.begin`."""
         begin, end = bounds(self._consumer, partition)
         first = begin if self._placement.start == "earliest" else end
-        offset = first if hint is None else min(max(hint, begin), end)
+        offset = first if hint.offset is None else min(max(hint.offset, begin), end)
         self._consumer.seek(partition, offset)
         LOG.info("partition taken", partition=name_of(partition), offset=offset)
         reader = self._intake.begin(
@@ -67,6 +68,7 @@ class Feed:
             lambda positions: self._explained_again(partition, positions),
             only,
             wait=wait,
+            buried=min(hint.buried, end),
         )
         self.readers[partition] = reader
         return reader

@@ -16,6 +16,7 @@ from streamfl.runtime.ports import LabelTopics, Placement, ReadingCounts
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.hosts.client_answers import AnswerReader
 from streamfl_connectors.kafka.hosts.feed import Feed
+from streamfl_connectors.kafka.hosts.settled import SettledOffset
 
 LOG = structlog.get_logger("streamfl.kafka.labels")
 
@@ -69,7 +70,7 @@ class LabelFeed:
 
     # --- the group ---------------------------------------------------------------------------------------------
 
-    def begin(self, partition: TopicPartition, reader: PartitionReader, hint: int | None) -> None:
+    def begin(self, partition: TopicPartition, reader: PartitionReader, hint: SettledOffset) -> None:
         """Begin to read the labels of a partition of records that was assigned to this host."""
         labels = self.beside(partition)
         self._consumer.assign([*self._feed.readers, labels])

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import structlog
-from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 
 from streamfl.errors import PeerError
@@ -27,6 +27,7 @@ from streamfl_connectors.kafka.administration import partition_counts, require
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.feed import Feed
 from streamfl_connectors.kafka.hosts.labels import LabelFeed
+from streamfl_connectors.kafka.hosts.settled import SettledOffset
 from streamfl_connectors.kafka.lasting import LastingProducer
 from streamfl_connectors.kafka.partitions import added, beyond, wrong_placement
 from streamfl_connectors.kafka.reading import name_of
@@ -39,6 +40,9 @@ LOOK_AGAIN = 5.0
 # While the group rebalances, a poll waits for so many milliseconds: without a wait it hardly ever joins. Otherwise
 # polls do not wait, the host does.
 GROUP_POLL_MS = 300
+
+# Seconds in which dead letters are stored, and in which offsets are committed after them.
+COMMITTED_WITHIN = 2.0
 
 
 class RecordConsumer:
@@ -173,10 +177,12 @@ class RecordConsumer:
             if self.labels is not None:
                 self.labels.give_up(partition)
         for partition in sorted(assigned - readers.keys()):
-            reader = self._feed.begin(partition, self._consumer.committed(partition), wait=self.labels is not None)
+            reader = self._feed.begin(partition, self._settled(partition), wait=self.labels is not None)
             if self.labels is not None:
-                hint = self._consumer.committed(self.labels.beside(partition))
-                self.labels.begin(partition, reader, hint)
+                self.labels.begin(partition, reader, self._settled(self.labels.beside(partition)))
+
+    def _settled(self, partition: TopicPartition) -> SettledOffset:
+        return SettledOffset.of(self._consumer.committed(partition, metadata=True))
 
     def _to_leave_out(self, assigned: set[TopicPartition]) -> dict[TopicPartition, str]:
         """Return the partitions that no client can read, with the reason, which is logged once."""
@@ -293,16 +299,21 @@ class RecordConsumer:
         return self._feed.is_behind or (self.labels is not None and self.labels.is_behind)
 
     def settle(self, progress: Mapping[str, ClientProgress]) -> None:
-        """Commit how far every partition is settled: a hint for the next host of a partition, and for lag tools."""
+        """Commit how far every partition is settled: a hint for the next host of a partition, and for lag tools.
+
+        It comes after the dead letters that it says have been written.
+        """
         offsets = {}
         readers = {**self._feed.readers, **(self.labels.readers if self.labels is not None else {})}
         for partition, reader in readers.items():
             position = reader.settled(progress)
-            offsets[partition] = OffsetAndMetadata(position // self._format.stride, "", -1)
+            stride = self._format.stride
+            offsets[partition] = SettledOffset(position // stride, reader.buried // stride).committed
         if not offsets:
             return
         try:
-            self._consumer.commit(offsets, timeout_ms=2000)
+            self._letters.flush(COMMITTED_WITHIN)
+            self._consumer.commit(offsets, timeout_ms=int(1000 * COMMITTED_WITHIN))
         except kafka_errors.FencedInstanceIdError:
             # Only this error shows it: kafka-python silently stops its heartbeats and continues to poll.
             with explained(self._connection.settings):

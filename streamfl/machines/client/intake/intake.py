@@ -7,6 +7,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import RoundRecords
+from streamfl.machines.client.intake.arrivals import Arrivals
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.client.intake.waiting import Awaited, Waiting
 from streamfl.machines.client.ledger.evaluated import earlier_answers
@@ -14,6 +15,7 @@ from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.protocol.decisions import ClientDecision
 from streamfl.protocol.events import ClientEvent, FeaturesEnded, SourceEnded, WindowFull
 from streamfl.protocol.messages import Joined, Watermark
+from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch
 
 # Answers records whose labels come later, the last known label given: the records with their answers, and decisions.
@@ -102,6 +104,10 @@ class Intake:
         """Return the watermark after an update about some records; None if labels come with records."""
         return None
 
+    def arrived(self, features: Sequence[str], least: int) -> Moments | None:
+        """Return the moments of records that have come since the last call; None if labels come with records."""
+        return None
+
     def predictions(
         self, batches: Sequence[Batch], records: RoundRecords, served: FloatArray, repeated: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -129,6 +135,7 @@ class DelayedLabels(Intake):
     window: int  # see `Waiting`
     by_size: bool  # whether a round ends with a number of records: then labels of one round are read at a time
     _waiting: Waiting = field(init=False)
+    _arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __post_init__(self) -> None:
         self._waiting = Waiting(self.window)
@@ -140,6 +147,8 @@ class DelayedLabels(Intake):
             if batch.half is not None and batch.half.kind == "features":
                 known, told = answer(batch, self._waiting.known.last)
                 decisions += told
+                if batch.answers is None:  # they come for the first time
+                    self._arrivals.add(known)
                 self._waiting.take_features(known)
             else:
                 self._waiting.take_labels(batch.sound())
@@ -230,6 +239,10 @@ class DelayedLabels(Intake):
     def watermark(self, batches: Sequence[Batch]) -> Watermark | None:
         """Return the watermark after an update about some records."""
         return self._waiting.after(batches)
+
+    def arrived(self, features: Sequence[str], least: int) -> Moments | None:
+        """Return the moments of records that have come since the last call; None if they are fewer than `least`."""
+        return self._arrivals.moments(features, least)
 
     def predictions(
         self, batches: Sequence[Batch], records: RoundRecords, served: FloatArray, repeated: FloatArray

@@ -78,6 +78,7 @@ class ClientRound:
         tried: tuple[Tried, ...],
         learnt: Learnt | None,
         sample: SampledRound | None,
+        arrived: Moments | None = None,
         watermark: Watermark | None = None,
         period: int | None = None,
     ) -> Update:
@@ -91,6 +92,8 @@ class ClientRound:
             The name of this attempt: it differs from any other for the same round.
         sample
             The places of the records that go to the history sample.
+        arrived
+            The moments of records that have come since the last update, if labels come later.
         watermark
             How far the client has come in records whose labels come later.
         period
@@ -109,6 +112,7 @@ class ClientRound:
                 new=result.new,
                 old=result.old,
                 moments=self._moments(unknown) if (opened.asks.moments and measured) or unknown else None,
+                arrived=arrived,
                 second_moments=self._second_moments(),
                 squared_norm=short(records.norms.sum()),
                 largest_norm=short(np.sqrt(records.norms.max(initial=0.0))),
@@ -175,7 +179,7 @@ class ClientRound:
         """Return the holdout after the round."""
         return self._held_back[0]
 
-    @property
+    @cached_property
     def _holdout_rule(self) -> HoldoutRule | None:
         """Return the holdout rule of this client, which may start later than others."""
         held = self.opened.earlier.held

@@ -74,6 +74,7 @@ class Work:
             tried=models.tried(opened, records),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
+            arrived=self.intake.arrived(part.registry.features, self.settings.min_records),
             watermark=self.intake.watermark(batches),
             period=period,
         )
@@ -128,7 +129,7 @@ class Work:
         if not records.labels:
             return opened.round == 1
         W = self.models.weights(opened).get(opened.served_by(self.models.client))
-        return W is not None and not W.any()
+        return W is not None and not np.count_nonzero(W)
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""

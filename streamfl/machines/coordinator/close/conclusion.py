@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from streamfl.learning.pooling.sums import EVERYBODY
 from streamfl.learning.profiles.base import Decisions, Restart
 from streamfl.machines.coordinator.close.entry import enter, evict
-from streamfl.machines.coordinator.close.inputs import baseline_after, inputs_after, with_moved
+from streamfl.machines.coordinator.close.inputs import are_arrivals_compared, baseline_after, inputs_after, with_moved
 from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
@@ -61,7 +61,8 @@ def conclusion(
         return Conclusion(after, entry, (), told)
     inputs, moved = inputs_after(closing, decided, state)
     made = announcements(entry, state.profile.noticed, decided, members)
-    made = with_moved(made, moved, entry, inputs, members)
+    early = are_arrivals_compared(closing)
+    made = with_moved(made, moved, entry, inputs, {} if early else members)
     drifts, announced = in_one_drift(state.drifts, made, members)
     restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
     agreed, influence = next_agreement(closing, state, settings, restart), closing.counted.influence
@@ -70,7 +71,7 @@ def conclusion(
         round=state.round + 1,
         drifts=drifts,
         restart=None if restart is not None else state.restart,
-        inputs=inputs.among({*members, EVERYBODY}),
+        inputs=inputs.among({*members, EVERYBODY}, {*after.active(), EVERYBODY}),
         input_baseline=baseline_after(closing, decided, state).among({*after.active(), EVERYBODY}),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
@@ -81,4 +82,5 @@ def conclusion(
         seen=settings.objective.after(state.seen, closing.counted.updates, agreed.agreement.registry.labels),
         repeats=0,
     )
-    return Conclusion(replace(after, measured=next_measured(after)), entry, announced, told, agreed)
+    measured = next_measured(after, asks_all=inputs.are_suspected and not early)
+    return Conclusion(replace(after, measured=measured), entry, announced, told, agreed)

@@ -32,7 +32,8 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
     for name in _absent(closing, members):
         after[name] = replace(members[name], missed=members[name].missed + 1)
     for name, more in closing.grant.cost.items():
-        after[name] = replace(after[name], spent=after[name].spent + more)
+        if more:
+            after[name] = replace(after[name], spent=after[name].spent + more)
     observed = closing.observed
     entry = RoundClosed(
         entry=message.entry,

@@ -30,11 +30,26 @@ def inputs_after(
 ) -> tuple[Inputs, tuple[FeatureMoved, ...]]:
     """Return what is remembered of features after a round, and which of them moved.
 
-    Where only a total of all clients is known, it counts as one client.
+    Where only a total of all clients is known, it counts as one client. If labels come later, the records count that
+    have come, and not those whose labels have.
     """
-    pooled, sent = bool(closing.counted.pooled), sent_moments(closing, state.registry)
-    is_whole = pooled or closing.opened.message.asks.measured is None
+    if are_arrivals_compared(closing):
+        sent = _by_client(closing, lambda update: update.numbers.arrived)
+        is_whole = 2 * len(sent) >= len(closing.senders)
+    else:
+        sent = sent_moments(closing, state.registry)
+        is_whole = bool(closing.counted.pooled) or closing.opened.message.asks.measured is None
     return state.inputs.after(state.round, sent, is_whole=is_whole, is_drift=any(map(_is_drift, decided)))
+
+
+def are_arrivals_compared(closing: Closing) -> bool:
+    """Tell whether records are compared as they come: all clients describe them if labels come later.
+
+    Labels come later if most clients have a watermark.
+    """
+    senders = closing.senders
+    delayed = 2 * sum(update.watermark is not None for update in senders) > len(senders)
+    return delayed and not closing.counted.pooled
 
 
 def baseline_after(closing: Closing, decided: Decisions, state: CoordinatorState) -> InputBaseline:
@@ -72,7 +87,14 @@ def with_moved(
     inputs: Inputs,
     members: Mapping[str, Member],
 ) -> tuple[Announcement, ...]:
-    """Return the announcements of a round with the features that moved, in those of drifts or in one of its own."""
+    """Return the announcements of a round with the features that moved, in those of drifts or in one of its own.
+
+    Parameters
+    ----------
+    members
+        The ledger after the entry, which says where and when the records of the round were; empty if the features are
+        of other records.
+    """
     if not moved:
         return tuple(made)
     if any(map(_is_drift, made)):
@@ -90,7 +112,7 @@ def with_moved(
         moved=moved,
         clients=tuple(clients[:MOST_NAMED]) if all(one.clients for one in moved) else (),
     )
-    return (*made, with_places(alone, members))
+    return (*made, with_places(alone, members) if members else alone)
 
 
 def _with_more(made: InputsMoved, moved: tuple[FeatureMoved, ...]) -> InputsMoved:

@@ -31,6 +31,7 @@ from streamfl.protocol.decisions import Refused
 from streamfl.protocol.events import Signed, Unusable
 from streamfl.protocol.memory import MOST_KEPT
 from streamfl.protocol.messages import FromClient, Join, Leave, Scores, Update
+from streamfl.protocol.moments import Moments
 
 
 class Grants(Protocol):
@@ -73,14 +74,20 @@ def with_names(update: Update, state: CoordinatorState, online: OnlineModels[Any
     if state.agreement is None:  # no update counts yet
         return update
     numbers = update.numbers
-    moments, learnt = numbers.moments, numbers.learnt
-    if moments is not None and not moments.features and moments.count.size:
-        moments = replace(moments, features=(*state.registry.features, *update.new_features))
+    features, learnt = state.registry.features, numbers.learnt
+    moments = _named(numbers.moments, (*features, *update.new_features))
+    arrived = _named(numbers.arrived, features)
     if online is not None:
         learnt = online.completed(learnt, state.online)
-    if moments is numbers.moments and learnt is numbers.learnt:
+    if moments is numbers.moments and arrived is numbers.arrived and learnt is numbers.learnt:
         return update
-    return replace(update, numbers=replace(numbers, moments=moments, learnt=learnt))
+    return replace(update, numbers=replace(numbers, moments=moments, arrived=arrived, learnt=learnt))
+
+
+def _named(moments: Moments | None, features: tuple[str, ...]) -> Moments | None:
+    """Return moments with the names of their features, if they have none."""
+    without = moments is not None and not moments.features and moments.count.size
+    return replace(moments, features=features) if moments is not None and without else moments
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from streamfl.learning.pooling.sums import of_text
 from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.decisions import Refused
+from streamfl.protocol.delayed import MOST_ARRIVED
 from streamfl.protocol.messages import (
     Join,
     LabelSums,
@@ -46,6 +47,8 @@ TIMES = (-62_135_596_800_000, 253_402_300_799_999)
 
 # What bounds allow for rounding: clients send sums as floats of 32 bits.
 ROUNDING = 2.0**-23
+
+_NOTHING_SERVED = Served()
 
 NO_MEMBER = "it is not a member"
 OTHER_INCARNATION = "another start of the client has taken its place"
@@ -452,7 +455,7 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     """Return why the counts of predictions are impossible, or None; a comparison with NaN is false."""
     served = update.numbers.served
     n = served.records
-    if served == Served():
+    if served is _NOTHING_SERVED or served == _NOTHING_SERVED:
         return None
     if not 0 <= served.correct <= n <= update.records or n == 0:
         return "there are more predictions than records"
@@ -545,7 +548,9 @@ def _wrong_numbers(update: Update, registry: Registry) -> str | None:
         and 0.0 <= numbers.largest_norm <= longest
     ):
         return "a norm is out of range"
-    return (_wrong_moments(numbers.moments, records) if numbers.moments else None) or _wrong_unit(numbers.target)
+    described = ((numbers.moments, records), (numbers.arrived, MOST_ARRIVED))
+    wrong = (_wrong_moments(moments, most) for moments, most in described if moments is not None)
+    return next((reason for reason in wrong if reason), None) or _wrong_unit(numbers.target)
 
 
 def _wrong_moments(moments: Moments, records: int) -> str | None:
@@ -591,16 +596,18 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
 
 def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
     """Return why the new names of an update are refused, or None."""
+    if update.numbers.moments is None and not update.new_labels and not update.new_features:
+        return None
     reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
         update.new_features, registry.features, limits.features, limits.name_bytes
     )
     if reason is not None:
         return reason
     named = {*registry.features, *update.new_features}
-    moments = update.numbers.moments
-    if moments is not None and not named.issuperset(moments.features):
-        return "moments name a feature that no record has"
-    return None
+    described = (update.numbers.moments, update.numbers.arrived)
+    if all(moments is None or named.issuperset(moments.features) for moments in described):
+        return None
+    return "moments name a feature that no record has"
 
 
 def wrong_join_names(join: Join, limits: Limits) -> str | None:

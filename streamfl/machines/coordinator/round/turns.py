@@ -17,15 +17,15 @@ def is_turn_of_all(state: CoordinatorState, rounds: int) -> bool:
     return known and (rounds <= ALL_MEASURED or rounds % TURNS == 0)
 
 
-def next_measured(state: CoordinatorState) -> tuple[str, ...] | None:
+def next_measured(state: CoordinatorState, *, asks_all: bool = False) -> tuple[str, ...] | None:
     """Return the clients whose turn it is to send moments in the round that begins; None: all.
 
-    All are asked if a feature may have moved: then it is known at which of them.
+    All are asked if a feature may have moved (`asks_all`): then it is known at which of them.
     Turns go round among members with accepted records: one that only lies moves nobody's turn.
     """
     names = sorted(name for name in state.active() if state.members[name].accepted)
     several = min(-(-len(names) // TURNS), MOST_MEASURED)
-    if several == len(names) or state.inputs.are_suspected:
+    if several == len(names) or asks_all:
         return None
     first = state.round * several % len(names)
     return tuple([*names, *names][first : first + several])

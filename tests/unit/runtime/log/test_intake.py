@@ -70,6 +70,15 @@ def test_what_is_read_again_in_parts_is_kept_once(counts):
     assert [intake.take(reader, [message], ()) for message in block] == [[], [], []]
 
 
+def test_what_an_earlier_process_has_kept_is_counted_and_not_kept_again(counts):
+    intake = LogIntake(Placement(("f.*",)), JsonRecords(FieldMap()), counts)
+    reader = intake.begin("f.c0", 0, 4, lambda positions: None, buried=6)
+    letters = intake.take(reader, [Message(4, b"junk"), Message(5, b"junk"), Message(6, b"junk"), good(7)], ())
+    assert [letter.place[2] for letter in letters] == [6]
+    assert reader.buried == 8
+    assert sum(len(batch.rejected) for batch in reader.clients["c0"].poll(9)) == 3
+
+
 def test_late_records_are_counted_once(counts):
     intake, reader = begun(counts, Placement(("f.*",), late_after=10.0), JsonRecords(FieldMap(time="t")))
     block = [Message(i, b'{"x":1,"label":"a","t":%d}' % t) for i, t in enumerate((100, 200, 189, 191, 150))]

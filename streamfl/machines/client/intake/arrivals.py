@@ -1,0 +1,46 @@
+"""What records are like whose labels come later, as soon as they have come."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from streamfl.protocol.delayed import MOST_ARRIVED
+from streamfl.protocol.moments import Moments, moments_of
+from streamfl.protocol.records import Batch
+
+
+@dataclass
+class Arrivals:
+    """The records that have come since the last update, at most the newest `MOST_ARRIVED`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamfl.protocol.records import Span
+    >>> X = np.array([[1.0], [2.0], [3.0]])
+    >>> arrivals = Arrivals()
+    >>> arrivals.add(Batch(Span("f", 0, 3), np.arange(3), ("x",), X, np.zeros(3)))
+    >>> arrivals.moments(("x",), least=4), arrivals.moments(("x",), least=3).mean, arrivals.moments(("x",), least=3)
+    (None, array([2.]), None)
+    """
+
+    _batches: deque[Batch] = field(default_factory=deque)
+    _records: int = 0
+
+    def add(self, batch: Batch) -> None:
+        """Take records that have come."""
+        if len(batch) > MOST_ARRIVED:
+            batch = batch.after(int(batch.positions[-MOST_ARRIVED]))
+        self._batches.append(batch)
+        self._records += len(batch)
+        while self._records > MOST_ARRIVED:
+            self._records -= len(self._batches.popleft())
+
+    def moments(self, features: Sequence[str], least: int) -> Moments | None:
+        """Return the moments of these features, without their names, and forget the records; None if they are few."""
+        if self._records < least or not features:
+            return None
+        found = moments_of(self._batches).aligned(tuple(features)).in_short
+        self._batches.clear()
+        self._records = 0
+        return replace(found, features=())
