@@ -160,13 +160,15 @@ class NativeAtClient(AtClient):
 
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Learn the next records; return the prediction of each just before it was learnt."""
-        predicted = self.learner.has_predicted(batch.features, batch.X, batch.y, batch.labels)
-        rounds = None if predicted else self._of_rounds(batch, serving)
-        self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, rounds))
+        records = batch.features, batch.X, batch.y, batch.labels
+        served = self.learner.learn_predicted(*records)
+        if served is None:
+            served = self.learner.learn(*records, self._of_rounds(batch, serving))
+        self._served.append(served)
         if self._late is not None and batch.beside is not None:
             truths = self.learner.truths(batch.y, batch.labels)
             self._late.learn(batch.beside, truths, self.learner.labels, self.learner.centre)
-        return self._served[-1]
+        return served
 
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""

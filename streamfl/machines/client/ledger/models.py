@@ -91,7 +91,9 @@ class ClientModels:
     def begin_round(self, opened: RoundOpened | None) -> None:
         """Start from the agreed state of the open round, once it has arrived."""
         online = self.online
-        if online is not None and opened is not None and opened.online and online.has(opened.round):
+        if online is None or opened is None or not opened.online or online.version == opened.round:
+            return
+        if online.has(opened.round):
             online.begin(opened.round, opened.epoch, opened.branch_of(self.client))
 
     def learn_early(self, batch: Batch, opened: RoundOpened | None) -> FloatArray | None:
