@@ -18,8 +18,8 @@ Read = Sequence[tuple[Whose, int]]
 # with a record below which it warns.
 CLIENTS_LISTED, FEW, ENOUGH = 100, 0.01, 0.5
 
-# How many times later than the latest that finds its record, or sooner than the soonest, another label may come: among
-# few records only labels with a short delay find theirs. See docs/choices.md, "What init takes from messages".
+# How many times later than the latest that finds its record, or sooner than the soonest, another label may come:
+# among few records only labels with a short delay find theirs. docs/choices.md, "What init takes from messages".
 WIDER = 2
 
 # Seconds for which records wait beyond the delay of labels: see docs/kafka.md.

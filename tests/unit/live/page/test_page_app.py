@@ -277,8 +277,8 @@ class TestReading:
             patch.setattr(service, "shown", remember)
             patch.setattr(service, "PAUSE", 0.0)
             serve_page("forest", Connector(), "0", stop)
-        silent = [line["reason"] for line in logged if line["event"] == "the log does not answer"]
-        assert (silent, answers) == (["no topic forest.control", "gone"], [])
+        unread = [line["reason"] for line in logged if line["event"] == "the federation cannot be read yet"]
+        assert (unread, answers) == (["no topic forest.control", "gone"], [])
         assert first.closed, "a reader is closed if the other cannot be had"
         assert made["source"].status().keys() == {"read", "unusable", "silent_since"}
         made["source"].status = lambda: {"unread": "no topic forest.control"}
