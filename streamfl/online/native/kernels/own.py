@@ -33,6 +33,9 @@ PAIR_CELLS = BINS * BINS
 # its trust that each shares out among all at every record. docs/choices.md, "Pairs of features".
 TRUSTING, MOST_TRUSTED, SHARED_OUT = 0.3, 0.5, 0.01
 
+# Its cells count half once it has learnt so many records. docs/choices.md, "Pairs of features".
+HALFWAY = 100
+
 # Before so many records it says what all other experts say.
 FEWEST = 10
 
@@ -89,15 +92,23 @@ def own_predicts(own: Own, tests: Tests, others: FloatArray, centre: float, targ
     for j in range(len(own.z)):
         for c in range(columns):
             own.predicted[c] += sees * own.z[j] * own.weights[j, c]
+    weight = weight_of_cells(own)
     for k in range(len(own.cells)):
         for c in range(columns):
-            own.predicted[c] += own.trust[k] * own.table[own.cells[k], c]
+            own.predicted[c] += weight * own.trust[k] * own.table[own.cells[k], c]
     if targets:
         own.predicted[0] = own.running[0].mean + own.predicted[0] - centre
     else:
         softmax_of_known(own)
     for c in range(columns):
         own.given[c] = others[c] if own.running[0].records < FEWEST else own.predicted[c]
+
+
+@inner
+def weight_of_cells(own: Own) -> float:
+    """Return by what all cells are multiplied: of few records they know less than the linear part."""
+    records: float = own.running[0].records
+    return records / (records + HALFWAY)
 
 
 @inner
@@ -142,6 +153,7 @@ def softmax_of_known(own: Own) -> None:
 def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, targets: bool) -> None:
     """Learn row i, which it has just predicted; `truth` is the column of its label, or its target."""
     count_in(own.scales, X, i)
+    weight = weight_of_cells(own)
     moved = count_truth(own, truth, targets)
     running, square, sees, rate = own.running[0], 0.0, 1.0, LINEAR_RATE
     if len(own.cells):
@@ -149,7 +161,7 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
     for j in range(len(own.z)):
         square += sees * sees * own.z[j] * own.z[j]
     for k in range(len(own.cells)):
-        square += own.trust[k] * own.trust[k]
+        square += weight * weight * own.trust[k] * own.trust[k]
     running.norm += (square - running.norm) / min(running.records, WINDOW)
     length = rate / (running.norm + 0.5 * rate * square)
     errors = own.predicted
@@ -162,7 +174,7 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
         for c in range(len(errors)):
             own.weights[j, c] -= sees * own.z[j] * length * errors[c]
     if len(own.cells):
-        step_cells(own, length, running.error if targets else 1.0)
+        step_cells(own, weight * length, running.error if targets else 1.0)
 
 
 @inner
