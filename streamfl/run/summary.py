@@ -59,10 +59,12 @@ class RoundSummary(RoundLine):
         The records that models of rounds were trained on: all but those held out.
     expired, unmatched, repeated, unusable
         If labels come later: records without a label, and labels that are no use; see `Watermark`.
-    refused
-        Messages that were refused for this entry, or came too late for it.
+    refused, late
+        Messages that were refused for this entry; and those that came too late, which are sent again.
     unlearnt
         Records that an external model could not learn.
+    awaits_labels
+        Whether labels come later than their records.
     served
         The sums behind `accuracy`, `mae` and `no_change`, and the part of each expert in the predictions.
     serves
@@ -79,14 +81,14 @@ class RoundSummary(RoundLine):
     >>> summary = RoundSummary.of(
     ...     RoundClosed(
     ...         entry=8, round=7, epoch=1, block=1, accepted=(), records=40, trained=36, rejected=3,
-    ...         losses={"rung-1": 0.25}, serves="rung-1", readings={}, model="9f", registry=1, refused=1,
+    ...         losses={"rung-1": 0.25}, serves="rung-1", readings={}, model="9f", registry=1, refused=3, late=2,
     ...         served=Served(records=40, correct=30, no_change=16.0, shares={"fern": 10.0}),
     ...     )
     ... )
     >>> summary.loss, summary.accuracy, summary.mae, summary.no_change, summary.shares
     (0.25, 0.75, None, 0.4, {'fern': 0.25})
     >>> summary.remarks()
-    {'rejected': '3 rejected', 'refused': '1 messages refused or too late'}
+    {'rejected': '3 rejected', 'refused': '1 refused', 'late': '2 too late'}
     >>> summary.line
     RoundLine(round=7, epoch=1, block=1, records=40, loss=0.25, accuracy=0.75, mae=None, no_change=0.4, time=None)
     """
@@ -100,8 +102,10 @@ class RoundSummary(RoundLine):
     unmatched: int = remark("unmatched")
     repeated: int = remark("repeated")
     unusable: int = remark("unusable")
-    refused: int = remark("messages refused or too late")
+    refused: int = remark("refused")
+    late: int = remark("too late")
     unlearnt: int
+    awaits_labels: bool = False
     served: Served
     serves: str
     promotions: int
@@ -124,8 +128,9 @@ class RoundSummary(RoundLine):
             one.name: getattr(closed, one.name) for one in fields(cls) if hasattr(closed, one.name)
         }
         return cls(
-            **same | late_labels(closed.accepted),
+            **same | late_labels(closed.accepted) | {"refused": closed.refused - closed.late},
             clients=len(closed.accepted),
+            awaits_labels=any(one.watermark is not None for one in closed.accepted),
             loss=closed.losses.get(closed.serves, math.nan),
             accuracy=None if is_error else good,
             mae=good if is_error else None,

@@ -22,10 +22,12 @@ from streamfl.protocol.messages import (
     RoundClosed,
 )
 from streamfl.records.values.times import iso
+from streamfl.run.evaluation.lateness import Lateness
 from streamfl.run.evaluation.result import DatedFinding, DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import local_text, notice_text
 from streamfl.run.report.words import count, listed
+from streamfl.run.summary import RoundSummary
 
 # The most clients and labels that an alert names.
 LISTED = 20
@@ -76,12 +78,15 @@ one that joins'])
     _rounds: int = 0
     _heard: dict[str, int] = field(default_factory=dict)  # by client, the round in which it last had records
     _silent: set[str] = field(default_factory=set)
+    _lateness: Lateness = field(default_factory=Lateness)
+    _are_late: bool = False
     _learnt: float = 0.0
     _is_stalled: bool = False
 
     def begin(self, now: float) -> None:
         """Count time from now on, and look at every client afresh: what was heard so far is history."""
         self._learnt, self._is_stalled = now, False
+        self._lateness, self._are_late = Lateness(), False
         self._silent.clear()
 
     def hear(self, message: FromCoordinator, now: float, time: float) -> list[Alert]:
@@ -96,8 +101,11 @@ one that joins'])
         """
         self._outlook.hear(message)
         match message:
-            case RoundClosed() if message.records:
-                return [*self._goes_on(message, now, time), *self._silence(message, time)]
+            case RoundClosed():
+                late = self._late(message, time)
+                if not message.records:
+                    return late
+                return [*self._goes_on(message, now, time), *late, *self._silence(message, time)]
             case Restarted():
                 restart = DatedRestart.of(message)
                 return [self._found("drift", restart, sentence(restart), time, clients=restart.clients)]
@@ -150,6 +158,16 @@ one that joins'])
             return []
         text = f"records are learnt again, after {silent:.0f} s"
         return [self._alert("stalled", text, time, is_over=True, round=closed.round)]
+
+    def _late(self, closed: RoundClosed, time: float) -> list[Alert]:
+        """Return that most clients come too late again and again, or that they come in time again."""
+        self._lateness.take(RoundSummary.of(closed))
+        reason, were_late = self._lateness.reason, self._are_late
+        self._are_late = reason is not None
+        if self._are_late == were_late:
+            return []
+        text = "most clients come in time again" if reason is None else reason
+        return [self._alert("late", text, time, is_over=were_late, round=closed.round)]
 
     def _silence(self, closed: RoundClosed, time: float) -> list[Alert]:
         """Return which clients have become silent with this round, and which are heard again."""

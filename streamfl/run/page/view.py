@@ -11,6 +11,8 @@ import msgspec
 from streamfl.bounds import NAMED
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import APART, LOCAL_STATES
+from streamfl.run.evaluation.barren import Barren
+from streamfl.run.evaluation.lateness import Lateness
 from streamfl.run.page.events import (
     GREATEST,
     LARGEST,
@@ -211,6 +213,8 @@ class View(msgspec.Struct):
     cards: list[Card] = []
     epochs: list[Epoch] = []
     lines: list[Entry] = []
+    barren: Barren = msgspec.field(default_factory=Barren)
+    lateness: Lateness = msgspec.field(default_factory=Lateness)
     clients: dict[str, ClientView] = {}
 
     @property
@@ -262,6 +266,8 @@ class View(msgspec.Struct):
                 client.learnt, client.waits_since = closed.round, self.closed
             if taken.measured.records:
                 client.measure(taken.measured)
+        self.barren.take(closed)
+        self.lateness.take(closed)
         self.lines.append(msgspec.structs.replace(event, taken=()))
         del self.lines[:-ENTRIES]
 

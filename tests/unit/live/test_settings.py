@@ -70,7 +70,7 @@ def refused(loaded, tmp_path):
 class TestSources:
     def test_a_setting_that_is_not_given_has_its_default(self, loaded):
         settings = loaded()
-        assert (settings.federation.name, settings.rounds.clock, settings.rounds.deadline) == (
+        assert (settings.federation.name, settings.rounds.clock, settings.rounds.waits) == (
             "federation",
             "interval",
             5.0,
@@ -480,6 +480,20 @@ class TestMeaning:
         machine = settings.coordinator_machine
         assert (machine.quorum, machine.deadline, machine.interval) == (3, 1.0, 2.0)
         assert settings.client_machine.clock == "interval"
+
+    @pytest.mark.parametrize(
+        ("rounds", "waits"),
+        [
+            ({"interval": 60.0}, 30.0),
+            ({"interval": 2.0}, 5.0),
+            ({"interval": 3600.0}, 60.0),
+            ({"interval": 60.0, "deadline": 4.0}, 4.0),
+            ({"interval": 60.0, "clock": "records"}, 5.0),
+        ],
+    )
+    def test_who_sets_no_deadline_waits_for_half_of_the_interval_within_bounds(self, loaded, rounds, waits):
+        settings = loaded(rounds=rounds)
+        assert (settings.coordinator_machine.deadline, settings.client_machine.retry) == (waits, max(5.0, 2 * waits))
 
     def test_rounds_by_event_time_need_a_time(self, loaded):
         rounds = "[rounds]\nclock = 'event_time'\ninterval = 60\n"

@@ -80,7 +80,7 @@ class TestLine:
 
     def test_the_line_of_a_round_says_which_records_did_not_count_if_any(self):
         text, _ = line(closed(rejected=3, refused=1))
-        assert text.endswith("600 records of 12 clients  3 rejected  1 messages refused or too late")
+        assert text.endswith("600 records of 12 clients  3 rejected  1 refused")
         assert "rejected" not in line(closed())[0]
 
     def test_one_record_of_one_client_is_in_the_singular(self):

@@ -54,7 +54,7 @@ def conclusion(
         By partition, the identity of the log that the updates are about, where it is known.
     """
     found = {name: logs[name] for update in closing.updates.values() for name in update.reached if name in logs}
-    entry, members = enter(closing, state.members, refusals.count)
+    entry, members = enter(closing, state.members, refusals)
     members, told = evict(members, refusals, closing.updates, entry.entry)
     after = replace(state, entry=state.entry + 1, members=members, logs=found | state.logs)
     if closing.observed is None:

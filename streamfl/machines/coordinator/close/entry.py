@@ -11,7 +11,7 @@ from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Served, Update
 
 
-def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tuple[RoundClosed, dict[str, Member]]:
+def enter(closing: Closing, members: Mapping[str, Member], refusals: Refusals) -> tuple[RoundClosed, dict[str, Member]]:
     """Return the ledger entry, without the fields that depend on the next round, and the members after it.
 
     Members pay for the names that they have brought alone.
@@ -20,8 +20,8 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
     ----------
     members
         The ledger before it, by client.
-    refused
-        How many messages were refused since the entry was opened.
+    refusals
+        The refusals since the entry was opened.
     """
     updates, message = list(closing.updates.values()), closing.opened.message
     records = sum(update.records for update in updates)
@@ -49,7 +49,8 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
         served=_served_in_all(closing.counted.updates if closing.counted.pooled else updates),
         model="",
         registry=message.registry,
-        refused=refused,
+        refused=refusals.count,
+        late=refusals.late,
         unlearnt=sum(update.numbers.learnt.unlearnt for update in updates if update.numbers.learnt is not None),
     )
     return entry, after

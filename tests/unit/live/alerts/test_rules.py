@@ -1,5 +1,7 @@
 """What of a federation is worth a message to a person."""
 
+from dataclasses import replace
+
 import pytest
 
 from streamfl.live.alerts.rules import LISTED, AlertRules
@@ -105,6 +107,14 @@ def test_a_stalled_federation_is_told_once_and_told_again_when_it_goes_on() -> N
     assert told(rules, closed(2, accepted("a")), now=630.0) == []
     assert rules.idle(689.0, NOON) == []
     assert len(rules.idle(690.0, NOON)) == 1
+
+
+def test_that_most_clients_come_too_late_is_told_once_and_told_again_when_they_do_not() -> None:
+    rules = begun(silent_after=99)
+    late = [replace(closed(t, accepted("a")), refused=9, late=9 if t < 6 else 0) for t in range(1, 12)]
+    alerts = told(rules, *late)
+    assert [(one.kind, one.round, one.is_over) for one in alerts] == [("late", 3, False), ("late", 8, True)]
+    assert alerts[0].text.startswith("in 3 of the last 3 rounds most clients came too late; raise `[rounds] deadline`")
 
 
 HELD = MemberChanged(action="hold", client="", number=1, by="", entry=4)
