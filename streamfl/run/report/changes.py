@@ -34,6 +34,9 @@ def sentence(
     'records of labels 1, 2 have been predicted worse, for certain at clients c0, c1 (found in round 32).'
     >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
     ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
+    >>> live = swap.model_copy(update={"clients": (), "better": (19, 20), "renamed": {"1": "2", "2": "1"}})
+    >>> sentence(live).partition(" worse")[2]
+    ', probably at 19 of 20 clients (found in round 32); labels have probably changed their meaning: 1 was 2, 2 was 1.'
     >>> height = Moved(feature="height", before=2740.0, since=3011.0, deviations=1.2)
     >>> sentence(swap, clients=9, moved=[height]).partition("c1 ")[2]
     '(found in round 32); on average, height rose from 2740 to 3011.'
@@ -46,9 +49,12 @@ def sentence(
         return f"{since}, {new} not seen before: {listed(change.labels, _NAMED)} {found}."
     of = f" of {_named('label', change.labels)}" if change.labels else ""
     worse = f"records{of} have been predicted worse{_where(change, clients)} {found}"
+    were = _former_names(change)
     if moved is None and change.moved:
         return f"{since}, {worse}; {_readings(change.moved, clients)}."
-    return f"{since}, {worse}{'' if moved is None else _features(moved, change.labels)}."
+    if moved is None:
+        return f"{since}, {worse}{'; labels have probably changed their meaning' if were else ''}{were}."
+    return f"{since}, {worse}{_features(moved, change.labels)}{'' if moved else were}."
 
 
 def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
@@ -132,10 +138,22 @@ def _where(change: DatedDrift, clients: int | None) -> str:
     if isinstance(change, DatedLocalDrift):
         return f", but only at {_named('client', change.clients)}"
     if not change.clients:  # the test of all records together was sure before that of any one client
-        return ""
+        better, of = change.better
+        at = _all(of) if better == of else f"{count(better)} of {counted(of, 'client')}"
+        return f", probably at {at}" if better else ""
     if len(change.clients) == clients:
         return f" at {_all(clients)}"
     return f", for certain at {_named('client', change.clients)}"
+
+
+def _former_names(change: DatedDrift) -> str:
+    """Return what labels were called before; empty if they were surely called the same, or nobody is sure."""
+    names = list(change.renamed.items()) if isinstance(change, DatedRestart) else []
+    if not names:
+        return ""
+    more = [f"and {count(len(names) - _NAMED)} more"] if len(names) > _NAMED else []
+    told = [*(f"{now} was {was}" for now, was in names[:_NAMED]), *more]
+    return f": {', '.join(told)}"
 
 
 def _features(moved: Sequence[Moved], labels: Sequence[str]) -> str:

@@ -21,7 +21,15 @@ from streamfl.live.settings import installed
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.installed import GROUP
 from streamfl.live.settings.kept_settings import is_fixed
-from streamfl.live.settings.settings import FederationSettings, Telemetry, address, flag, load, merge
+from streamfl.live.settings.settings import (
+    FederationSettings,
+    RoundSettings,
+    Telemetry,
+    address,
+    flag,
+    load,
+    merge,
+)
 from streamfl.machines.client.budget import Budget
 from streamfl.records.formats import Packed
 from streamfl.runtime.ports import Placement
@@ -822,6 +830,7 @@ class TestDeployed:
     def test_each_line_of_the_deployed_file_says_whether_it_states_or_overrides_the_default(self):
         settings = FederationSettings.model_validate({"records": {"topics": ["x"]}})
         least = settings.model_dump(mode="json", by_alias=True)
+        least["rounds"]["deadline"] = RoundSettings(clock="records").waits  # the clock of this file
         least["kafka"] = KafkaSettings(bootstrap_servers="x").model_dump(mode="json")
         said = list(_said(DEPLOYED.read_text().splitlines()))
         assert {word for _, _, word, _ in said} == {"states", "overrides", "required", "example"}

@@ -60,7 +60,8 @@ def conclusion(
     if closing.observed is None:
         return Conclusion(after, entry, (), told)
     inputs, moved = inputs_after(closing, decided, state)
-    made = announcements(entry, state.profile.noticed, decided, members)
+    labels = state.agreement.registry.labels if state.agreement is not None else ()
+    made = announcements(entry, state.profile.noticed, decided, members, labels)
     early = are_arrivals_compared(closing)
     made = with_moved(made, moved, entry, inputs, {} if early else members)
     drifts, announced = in_one_drift(state.drifts, made, members)
