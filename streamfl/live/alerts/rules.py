@@ -29,7 +29,7 @@ from streamfl.run.report.display import local_text, notice_text
 from streamfl.run.report.words import count, listed
 from streamfl.run.summary import RoundSummary
 
-# The most clients and labels that an alert names.
+# The most clients, labels and features that an alert names.
 LISTED = 20
 
 
@@ -49,6 +49,7 @@ class Alert:
     # Those concerned, at most `LISTED`.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # those that moved
 
     @property
     def plain(self) -> dict[str, object]:
@@ -116,7 +117,8 @@ one that joins'])
                 return [self._found("local-drift", drift, text, time, clients=drift.clients, is_over=over)]
             case InputsMoved():
                 inputs = DatedInputsMoved.of(message)
-                return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=inputs.clients)]
+                named = inputs.clients or sorted({client for one in inputs.moved for client in one.clients})
+                return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=named)]
             case Noticed():
                 notice = DatedNotice.of(message)
                 return [self._found("notice", notice, notice_text(notice), time)]
@@ -197,7 +199,9 @@ one that joins'])
         self._silent.discard(client)
 
     def _found(self, kind: AlertKind, found: DatedFinding, text: str, time: float, **more: Any) -> Alert:
-        return self._alert(kind, text, time, round=found.round, since=found.since, labels=found.labels, **more)
+        features = [one.feature for one in found.moved]
+        about = {"round": found.round, "since": found.since, "labels": found.labels, "features": features}
+        return self._alert(kind, text, time, **about, **more)
 
     def _alert(
         self,
@@ -207,6 +211,7 @@ one that joins'])
         *,
         clients: Sequence[str] = (),
         labels: Sequence[str] = (),
+        features: Sequence[str] = (),
         **more: Any,
     ) -> Alert:
         return Alert(
@@ -216,5 +221,6 @@ one that joins'])
             time=iso(time),
             clients=tuple(map(printable, clients[:LISTED])),
             labels=tuple(map(printable, labels[:LISTED])),
+            features=tuple(map(printable, features[:LISTED])),
             **more,
         )

@@ -215,7 +215,10 @@ def test_a_sensor_that_moved_is_told_in_one_sentence() -> None:
                         times=(1_700_000_000_000, 1_700_000_060_000))  # fmt: skip
     (alert,) = told(begun(), moved)
     assert (alert.kind, alert.round, alert.since, alert.clients) == ("inputs-moved", 7, 6, ("m3",))
+    assert alert.plain["features"] == ("spindle temperature",)
     assert alert.text == (
-        "Since round 6 (2023-11-14T22:13:20Z), spindle temperature reads 14 lower (46 instead of 60) at client m3 "
-        "(found in round 7, 2023-11-14T22:14:20Z)."
+        "Since round 6 (2023-11-14T22:13:20Z), spindle temperature reads 14 lower (46 instead of 60) at least at "
+        "client m3 (found in round 7, 2023-11-14T22:14:20Z)."
     )
+    (alert,) = told(begun(), replace(moved, clients=(), moved=(heat, replace(heat, clients=(), of_clients=0))))
+    assert alert.clients == ("m3",)  # where one of two features moved at all clients
