@@ -39,6 +39,7 @@ from streamfl.protocol.messages import (
 from streamfl.run.evaluation.barren import MOST_BARREN, Barren
 from streamfl.run.evaluation.lateness import Lateness
 from streamfl.run.evaluation.result import DatedInputsMoved
+from streamfl.run.evaluation.starts import Starts
 from streamfl.run.report.changes import moved_sentence
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ListeningClock
@@ -102,6 +103,7 @@ class CoordinatorLog:
     bytes_read: Callable[[], int] = lambda: 0
     bytes_written: Callable[[], int] = lambda: 0
     barren: Barren = field(default_factory=Barren)
+    _starts: Starts = field(default_factory=Starts)
     _lateness: Lateness = field(default_factory=Lateness)
     _are_late: bool = False  # whether it is logged that most clients come too late
     _refusals: dict[str, str] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class CoordinatorLog:
                 self._closed(event)
             case Restarted() | LocalDrift() | InputsMoved() | Noticed():
                 _log_finding(event)
-            case Joined():
+            case Joined() if self._starts.is_new(event):
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():
                 LOG.info("left", client=event.client)
