@@ -57,6 +57,8 @@ class RoundSummary(RoundLine):
         The entry's number.
     trained
         The records that models of rounds were trained on: all but those held out.
+    unanswered
+        Records that were to be predicted before there was any model; they count as wrong.
     expired, unmatched, repeated, unusable
         If labels come later: records without a label, and labels that are no use; see `Watermark`.
     refused, late
@@ -98,6 +100,7 @@ class RoundSummary(RoundLine):
     accepted: tuple[Accepted, ...]
     trained: int
     rejected: int = remark("rejected")
+    unanswered: int = remark("predicted by no model yet")
     expired: int = remark("expired")
     unmatched: int = remark("unmatched")
     repeated: int = remark("repeated")
@@ -130,6 +133,7 @@ class RoundSummary(RoundLine):
         return cls(
             **same | late_labels(closed.accepted) | {"refused": closed.refused - closed.late},
             clients=len(closed.accepted),
+            unanswered=served.unanswered,
             awaits_labels=any(one.watermark is not None for one in closed.accepted),
             loss=closed.losses.get(closed.serves, math.nan),
             accuracy=None if is_error else good,

@@ -67,8 +67,8 @@ class Restart:
 
     `permutation` says how the labels have changed, where that is sure; it is empty otherwise. In models of the old
     concept column a becomes the old column pi(a), as in a relabelled model that is chosen. Where there was a choice,
-    `scores` has the mean score of each candidate, and `better` says at how many clients the chosen one was better than
-    the model that had served, and of how many.
+    `scores` has the mean score of each candidate, and `better` says at how many clients the chosen one was better
+    than the model that had served, and of how many.
     """
 
     round: int

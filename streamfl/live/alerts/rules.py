@@ -200,7 +200,12 @@ one that joins'])
 
     def _found(self, kind: AlertKind, found: DatedFinding, text: str, time: float, **more: Any) -> Alert:
         features = [one.feature for one in found.moved]
-        about = {"round": found.round, "since": found.since, "labels": found.labels, "features": features}
+        about: dict[str, Any] = {
+            "round": found.round,
+            "since": found.since,
+            "labels": found.labels,
+            "features": features,
+        }
         return self._alert(kind, text, time, **about, **more)
 
     def _alert(

@@ -1,4 +1,4 @@
-"""What a host logs of labels that found no record, or a second time the same: now and then, for all clients at once."""
+"""What a host logs of labels that were rejected: now and then, for all its clients at once."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,7 +16,8 @@ LOG = structlog.get_logger("streamfl.client")
 # Why labels are rejected because they had no record: see `Watermark`.
 RELEASED = ("unmatched", "repeated", "unusable")
 
-# Seconds between two log lines, however many labels are rejected. docs/choices.md, "Labels whose record does not come".
+# Seconds between two lines, however many labels are rejected.
+# docs/choices.md, "Labels whose record does not come".
 EVERY = 300.0
 
 

@@ -191,7 +191,9 @@ class Outlook:
         if self._held:
             return f"{round_}, but an operator has paused learning; `streamfl resume` continues"
         if self._empty:
-            return f"{round_}, and was opened again {counted(self._empty, 'time')}, because no client has sent a record"
+            return (
+                f"{round_}, and was opened again {counted(self._empty, 'time')}, because no client has sent a record"
+            )
         return f"{round_}; the coordinator, if it is running, waits for updates of clients, which its log names"
 
 

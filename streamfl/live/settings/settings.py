@@ -192,7 +192,7 @@ class RoundSettings(_Table):
         le=LONGEST,
         json_schema_extra={
             "unit": "seconds",
-            "unset": "half of `interval`, between 5 and 60; 5 with `clock = \"records\"`",
+            "unset": 'half of `interval`, between 5 and 60; 5 with `clock = "records"`',
             "unequal": "other than 0",
         },
     )

@@ -265,6 +265,7 @@ def _served(served: Served) -> Served:
     return Served(
         records=records,
         correct=whole(served.correct),
+        unanswered=whole(served.unanswered),
         absolute_error=_number(served.absolute_error),
         no_change=_number(served.no_change),
         shares={plain(name): possible[name] for name in largest},

@@ -7,13 +7,17 @@ from streamfl.protocol.messages import Accepted, Watermark
 
 
 def accepted(client, **counts):
-    return Accepted(client=client, attempt="1", spans=(), records=9, rejected=0, watermark=Watermark("f", 9, **counts))
+    return Accepted(
+        client=client, attempt="1", spans=(), records=9, rejected=0, watermark=Watermark("f", 9, **counts)
+    )
 
 
 def said(labels, now):
     with capture_logs() as logged:
         labels.log(now, {"b": "a second label for a record: k7"}.get)
-    return [{name: line[name] for name in ("unmatched", "repeated", "unusable", "clients", "last")} for line in logged]
+    return [
+        {name: line[name] for name in ("unmatched", "repeated", "unusable", "clients", "last")} for line in logged
+    ]
 
 
 def test_rejected_labels_are_logged_for_all_clients_at_once_and_seldom():

@@ -11,7 +11,9 @@ from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Served, Update
 
 
-def enter(closing: Closing, members: Mapping[str, Member], refusals: Refusals) -> tuple[RoundClosed, dict[str, Member]]:
+def enter(
+    closing: Closing, members: Mapping[str, Member], refusals: Refusals
+) -> tuple[RoundClosed, dict[str, Member]]:
     """Return the ledger entry, without the fields that depend on the next round, and the members after it.
 
     Members pay for the names that they have brought alone.
@@ -69,6 +71,7 @@ def _served_in_all(updates: Sequence[Update]) -> Served:
     return Served(
         records=sum(p.records for p in parts),
         correct=sum(p.correct for p in parts),
+        unanswered=sum(p.unanswered for p in parts),
         absolute_error=math.fsum(p.absolute_error for p in parts),
         no_change=math.fsum(p.no_change for p in parts),
         shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in names},

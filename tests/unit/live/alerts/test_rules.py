@@ -114,7 +114,9 @@ def test_that_most_clients_come_too_late_is_told_once_and_told_again_when_they_d
     late = [replace(closed(t, accepted("a")), refused=9, late=9 if t < 6 else 0) for t in range(1, 12)]
     alerts = told(rules, *late)
     assert [(one.kind, one.round, one.is_over) for one in alerts] == [("late", 3, False), ("late", 8, True)]
-    assert alerts[0].text.startswith("in 3 of the last 3 rounds most clients came too late; raise `[rounds] deadline`")
+    assert alerts[0].text.startswith(
+        "in 3 of the last 3 rounds most clients came too late; raise `[rounds] deadline`"
+    )
 
 
 HELD = MemberChanged(action="hold", client="", number=1, by="", entry=4)
