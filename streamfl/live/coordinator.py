@@ -36,11 +36,11 @@ from streamfl.protocol.messages import (
     Restarted,
     RoundClosed,
 )
-from streamfl.run.evaluation.barren import MOST_BARREN, Barren
-from streamfl.run.evaluation.lateness import Lateness
 from streamfl.run.evaluation.result import DatedInputsMoved
 from streamfl.run.evaluation.starts import Starts
+from streamfl.run.report.barren import MOST_BARREN, Barren
 from streamfl.run.report.changes import moved_sentence
+from streamfl.run.report.lateness import Lateness
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run

@@ -18,7 +18,7 @@ from streamfl.protocol.messages import (
     RoundOpened,
     Score,
 )
-from streamfl.run.evaluation.barren import Barren
+from streamfl.run.report.barren import Barren
 from streamfl.run.summary import RoundSummary
 
 # Causes of restarts that no detector's reading is named after. They, and the states of local drifts, are shown as 0

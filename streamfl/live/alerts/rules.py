@@ -22,10 +22,10 @@ from streamfl.protocol.messages import (
     RoundClosed,
 )
 from streamfl.records.values.times import iso
-from streamfl.run.evaluation.lateness import Lateness
 from streamfl.run.evaluation.result import DatedFinding, DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import local_text, notice_text
+from streamfl.run.report.lateness import Lateness
 from streamfl.run.report.words import count, listed
 from streamfl.run.summary import RoundSummary
 

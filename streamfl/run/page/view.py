@@ -11,8 +11,6 @@ import msgspec
 from streamfl.bounds import NAMED
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import APART, LOCAL_STATES
-from streamfl.run.evaluation.barren import Barren
-from streamfl.run.evaluation.lateness import Lateness
 from streamfl.run.page.events import (
     GREATEST,
     LARGEST,
@@ -25,6 +23,8 @@ from streamfl.run.page.events import (
     Over,
     Scoring,
 )
+from streamfl.run.report.barren import Barren
+from streamfl.run.report.lateness import Lateness
 from streamfl.run.summary import RoundSummary
 
 # Rounds that are kept, and how many of the newest of them are kept each for itself: older ones are merged in pairs.

@@ -30,8 +30,8 @@ from streamfl.protocol.messages import (
     Served,
 )
 from streamfl.protocol.records import Span
-from streamfl.run.evaluation.lateness import REMEDY
 from streamfl.run.model_file import ServedModel
+from streamfl.run.report.lateness import REMEDY
 from streamfl.run.settings import LearningSettings
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.nodes import CoordinatorNode

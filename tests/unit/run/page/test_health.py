@@ -3,8 +3,8 @@
 from unit.live.page.told import accepted, closed, drifted, heard, joined, left, opened, refused
 
 from streamfl.protocol.messages import Ended, Served
-from streamfl.run.evaluation.lateness import REMEDY
 from streamfl.run.page.health import health
+from streamfl.run.report.lateness import REMEDY
 
 LONG = "plant=north/hall=2/machine=017"
 
