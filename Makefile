@@ -92,7 +92,7 @@ bench-drift: setup
 	@mkdir -p results
 	$(BIN)/streamfl bench drift --stream covtype --drift class-swap,class-introduction,permutation \
 	  --round-size 100 --rounds 500 --seeds $(SEEDS) \
-	  --method adaptive,adaptive-auto,adaptive-fedomd,adaptive-never,adaptive-plain,newton,paper,paper-best,paper-warm-best,limit,oracle,network-128,fedavg,fedavg-10,fedprox,fednova,fedavg-glr,fedavg-adwin,adaptive-fedavg \
+	  --method adaptive,adaptive-auto,adaptive-fedomd,adaptive-never,adaptive-plain,newton,paper,paper-best,paper-warm-best,limit,oracle,network-128,network-128-glr,auto-alone,auto-in-one-place,coin,coin-glr,flash,fedavg,fedavg-10,fedprox,fednova,fedavg-glr,fedavg-adwin,adaptive-fedavg \
 	  --json results/drift.json --markdown results/drift.md --figure results/drift.svg
 
 # The experiment of the paper: its table of accuracies and its figure of losses, next to ours. Covtype is the sample that
@@ -106,10 +106,11 @@ paper: setup
 	  --json results/paper.json --markdown results/paper.md --figure results/paper.svg
 
 # Compared with River and CapyMOA, one record at a time. River's forests take most of the time; runs are kept as above. DATA is the
-# folder of elec2.npz; CAPYMOA an interpreter that has CapyMOA, without which its two methods are left out.
+# folder of elec2.npz; CAPYMOA an interpreter that has CapyMOA, without which its two methods are left out; RIVER_SIZE the
+# records of a stream, such as the 3,000 of docs/results.md, or none for whole streams.
 bench-river: setup
 	@mkdir -p results
-	$(BIN)/python benchmarks/on_river.py --data $(DATA) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
+	$(BIN)/python benchmarks/on_river.py --data $(DATA) $(if $(RIVER_SIZE),--size $(RIVER_SIZE)) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
 	  --json results/river.json --markdown results/river.md
 
 # Federations whose clients are real, by each way of predicting their records: those of packages, and with DATA=DIR the

@@ -23,9 +23,8 @@ from streamfl.run.dealing.dealing import Log, deal
 from streamfl.run.dealing.imposed_drift import inject, parse
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
-from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
-from streamfl_benchmarks.run_file import Kept, Row
+from streamfl_benchmarks.run_file import Row, continued
 
 RADIUS = 1.5
 SHAPE = ("clients", "size", "rounds", "noise", "seed")
@@ -38,27 +37,25 @@ def scaled(table: Table) -> Table:
     return replace(table, X=np.clip(X, -5.0, 5.0) / np.sqrt(X.shape[1]))
 
 
-def run(options: argparse.Namespace, seed: int, noise: float) -> Row:
+def run(wanted: Row) -> Row:
     """Return what one run reaches."""
-    table = shuffled(scaled(covtype()), seed)
-    n, at = options.size * options.rounds, options.rounds // 2 + 1
-    logs = {
-        name: Log(log.rows[:n], log.y[:n]) for name, log in deal(table, options.clients, "round-robin", 0).items()
-    }
-    logs = inject(table, logs, parse(f"class-swap@{at}"), options.size, seed)
+    size, seed = wanted["size"], wanted["seed"]
+    table, n, at = shuffled(scaled(covtype()), seed), size * wanted["rounds"], wanted["rounds"] // 2 + 1
+    dealt = deal(table, wanted["clients"], "round-robin", 0)
+    logs = {name: Log(log.rows[:n], log.y[:n]) for name, log in dealt.items()}
+    logs = inject(table, logs, parse(f"class-swap@{at}"), size, seed)
     settings = ReplaySettings(
-        round_size=options.size,
+        round_size=size,
         seed=seed,
         scaling=False,
         learning=LearningSettings(features="rounds"),
         profile=ProfileSettings(detector="glr"),
-        privacy=PrivacySettings(secure_aggregation="masked", noise=noise, radius=RADIUS),
+        privacy=PrivacySettings(secure_aggregation="masked", noise=wanted["noise"], radius=RADIUS),
     )
     result = Replay(table, logs, settings).run().result
     found = [restart.round for restart in result.restarts if at <= restart.round < at + 6]
     told = result.privacy
     return {
-        **dict(zip(SHAPE, (options.clients, options.size, options.rounds, noise, seed), strict=True)),
         "epsilon": told.epsilon if told else None,
         "messages": told.messages if told else None,
         "accuracy": result.accuracy.prequential,
@@ -77,19 +74,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
-    origin = Origin.now("epsilon")
-    known = run_file.read(options.json) if options.json.exists() else ()
-    kept = {tuple(one.run[name] for name in SHAPE): one for one in known}
-    wanted = list(product(NOISE, map(int, options.seeds.split(","))))
-    for noise, seed in wanted:
-        key = (options.clients, options.size, options.rounds, noise, seed)
-        if key not in kept:
-            kept[key] = Kept(origin, run(options, seed, noise))
-            run_file.write(options.json, kept.values())
-            print(kept[key].run, flush=True)
+    sizes = (options.clients, options.size, options.rounds)
+    every = product(NOISE, map(int, options.seeds.split(",")))
+    wanted = (dict(zip(SHAPE, (*sizes, *one), strict=True)) for one in every)
+    rows = []
+    for row in continued(options.json, Origin.now("epsilon"), wanted, run):
+        rows.append(row)
+        print(row, flush=True)
     if options.figure is not None:
-        shape = (options.clients, options.size, options.rounds)
-        options.figure.write_text(drawn([kept[*shape, *one].run for one in wanted]))
+        options.figure.write_text(drawn(rows))
 
 
 def drawn(runs: Sequence[Row]) -> str:

@@ -1,16 +1,17 @@
 """The last answer: prequential accuracy and MAE of `replay --features auto` with and without it, next to NoChange.
 
-Run: python benchmarks/last_answer.py --data DIR [--late] [--json F]
+Run: python benchmarks/last_answer.py --data DIR --json F [--every], or --late
 
-DIR holds covtype.npz and elec2.npz. The first record of each client, of which nothing is known, is left out. --late:
-accuracy of the estimator where every label is learnt so many records later, or in blocks.
+DIR holds covtype.npz and elec2.npz. The first record of each client, of which nothing is known, is left out. Runs
+that are in the file are skipped. --late: accuracy of the estimator where every label is learnt so many records
+later, or in blocks.
 """
 
 import argparse
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,18 @@ from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Row, continued
 
 MOST = 10_000
+SHOWN = (
+    "runs of 20, 5 labels, signal 1",
+    "alternating, 5 labels, signal 1",
+    "independent, 5 labels, signal 1",
+    "linear, error: 0.95 of it stays",
+    "TrumpApproval",
+    "WaterFlow",
+)
 DELAYS, BLOCK = (0, 1, 10, 50), 50
 WALKS = {"independent": 0.0, "half of it stays": 0.5, "0.95 of it stays": 0.95, "a walk": 1.0}
 RIVER_LABELS: dict[str, Callable[[], Any]] = {
@@ -70,26 +81,36 @@ class Stream:
         return Table(self.name, names, np.asarray(self.X, float), y, labels, np.arange(len(y)))
 
 
-def streams(data: Path) -> Iterator[Stream]:
-    """Yield all streams."""
+def streams(data: Path) -> dict[str, Callable[[], Stream]]:
+    """Return all streams by name."""
+    found: dict[str, Callable[[], Stream]] = {}
     for kind in ("runs of 20", "runs of 20 on average", "alternating", "three of these in turn", "independent"):
         for labels in (2, 5):
-            yield drawn(kind, labels)
-    yield drawn("runs of 20", 5, signal=3.0)
-    yield drawn("runs of 20", 40, signal=2.0)
-    yield drawn("independent", 40, signal=2.0)
+            found[f"{kind}, {labels} labels, signal 1"] = partial(drawn, kind, labels)
+    for kind, labels, signal in (("runs of 20", 5, 3.0), ("runs of 20", 40, 2.0), ("independent", 40, 2.0)):
+        found[f"{kind}, {labels} labels, signal {signal:g}"] = partial(drawn, kind, labels, signal)
     for name, make in RIVER_LABELS.items():
-        X, y = columns(make())
-        yield Stream(name, X, np.array([str(label) for label in y]))
-    elec2, covtype = np.load(data / "elec2.npz"), np.load(data / "covtype.npz")
-    yield Stream("elec2, 4 clients x 50", elec2["X"], elec2["y"], clients=4, size=50)
-    yield Stream("elec2, 1 client", elec2["X"], elec2["y"])
-    yield Stream("covtype, 20 x 100", covtype["X"], covtype["y"], clients=20)
+        found[name] = partial(of_river, name, make)
+    found["elec2, 4 clients x 50"] = lambda: of_file("elec2, 4 clients x 50", data / "elec2.npz", clients=4, size=50)
+    found["elec2, 1 client"] = lambda: of_file("elec2, 1 client", data / "elec2.npz")
+    found["covtype, 20 x 100"] = lambda: of_file("covtype, 20 x 100", data / "covtype.npz", clients=20)
     for name, stays in WALKS.items():
-        yield walk(name, stays)
+        found[f"linear, error: {name}"] = partial(walk, name, stays)
     for name, make in RIVER_TARGETS.items():
-        X, y = columns(make())
-        yield Stream(name, X, np.array(y, float), targets=True)
+        found[name] = partial(of_river, name, make, targets=True)
+    return found
+
+
+def of_river(name: str, make: Callable[[], Any], *, targets: bool = False) -> Stream:
+    """Return the first records of a stream of River."""
+    X, y = columns(make())
+    return Stream(name, X, np.array(y, float) if targets else np.array([str(label) for label in y]), targets=targets)
+
+
+def of_file(name: str, path: Path, clients: int = 1, size: int = 100) -> Stream:
+    """Return the records of a file."""
+    arrays = np.load(path)
+    return Stream(name, arrays["X"], arrays["y"], clients=clients, size=size)
 
 
 def drawn(kind: str, labels: int, signal: float = 1.0, clients: int = 4, n: int = 20_000) -> Stream:
@@ -188,20 +209,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--every", action="store_true", help="Every stream, not only those of docs/results.md.")
     parser.add_argument("--late", action="store_true")
-    options, results = parser.parse_args(), []
-    if options.late:
+    options = parser.parse_args()
+    if options.late or options.json is None:
         late(options.data)
         return
-    print("| stream | NoChange | without | with | gain |\n| --- | ---: | ---: | ---: | ---: |")
-    for stream in streams(options.data):
+    known = streams(options.data)
+
+    def run(wanted: Row) -> Row:
+        stream = known[wanted["stream"]]()
         without, no_change = scores(stream, last_answer=False)
-        ours, _ = scores(stream, last_answer=True)
-        gain = f"{100.0 * (ours / without - 1.0):+.1f}%" if stream.targets else f"{ours - without:+.4f}"
-        print(f"| {stream.name} | {no_change:.4f} | {without:.4f} | {ours:.4f} | {gain} |", flush=True)
-        results.append({"stream": stream.name, "no_change": no_change, "without": without, "with": ours})
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        return {"no_change": no_change, "without": without, "with": scores(stream, last_answer=True)[0]}
+
+    wanted = ({"stream": name, "seed": 1} for name in (known if options.every else SHOWN))
+    for row in continued(options.json, Origin.now("last_answer"), wanted, run):
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

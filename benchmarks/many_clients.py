@@ -1,6 +1,6 @@
 """Many clients in one process: peak memory and CPU time a record of `replay`, by the number of clients.
 
-Run: python benchmarks/many_clients.py [--json F] [--only FEATURES:CLIENTSxSIZExROUNDS,...]
+Run: python benchmarks/many_clients.py --json F [--only FEATURES:CLIENTSxSIZExROUNDS,...]
 
 Each row is a process of its own, which deals covtype in turn, again from its start when it ends. Rows that the file
 holds already are not run again.
@@ -21,11 +21,13 @@ from streamfl.records.files.covtype import covtype
 from streamfl.run.dealing.dealing import Log
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Row, continued
 
 ROWS = tuple(
     f"{features}:{shape}"
     for features in ("rounds", "auto")
-    for shape in ("20x100x20", "100x11x20", "1000x11x20", "10000x11x3")
+    for shape in ("20x100x20", "100x11x20", "1000x11x5", "10000x11x3")
 )
 
 
@@ -51,23 +53,27 @@ def replayed(row: str) -> dict[str, Any]:
     }
 
 
+def measured(wanted: Row) -> Row:
+    """Return the figures of a row, from a process of its own."""
+    arguments = [sys.executable, __file__, "--row", wanted["row"]]
+    run = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    found: Row = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
 def main() -> None:
     """Run every row that the file lacks, and print all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, default=Path("many_clients.json"))
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--only", type=lambda text: tuple(text.split(",")), default=ROWS)
     parser.add_argument("--row", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.row:
+    if options.row or options.json is None:
         print(json.dumps(replayed(options.row)))
         return
-    done = json.loads(options.json.read_text()) if options.json.exists() else {}
-    for row in options.only:
-        if row not in done:
-            run = subprocess.run([sys.executable, __file__, "--row", row], check=True, capture_output=True, text=True)
-            done[row] = json.loads(run.stdout.splitlines()[-1])
-            options.json.write_text(json.dumps(done, indent=1) + "\n")
-        print(row, done[row], flush=True)
+    wanted = ({"row": row, "seed": 0} for row in options.only)
+    for found in continued(options.json, Origin.now("many_clients"), wanted, measured):
+        print(found, flush=True)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from streamfl.run.dealing.dealing import Log, deal
 from streamfl.run.dealing.imposed_drift import inject, parse
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings, PrivacySettings
-from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
-from streamfl_benchmarks.run_file import Kept, Row
+from streamfl_benchmarks.run_file import Row, continued
 
 ALONE = ("c3", "c11")
 DRIFTS = ("none", "class-swap", "permutation", "two clients alone")
@@ -27,30 +26,31 @@ SUMS = ("off", "pooled")
 SHAPE = ("clients", "size", "rounds", "drift", "sums", "seed")
 
 
-def logs_of(table: Table, options: argparse.Namespace, drift: str, seed: int) -> Mapping[str, Log]:
+def logs_of(table: Table, wanted: Row) -> Mapping[str, Log]:
     """Return the records of the clients with a drift in the middle."""
-    n = options.size * options.rounds
-    dealt = deal(table, options.clients, "round-robin", seed)
+    size, drift, seed = wanted["size"], wanted["drift"], wanted["seed"]
+    n = size * wanted["rounds"]
+    dealt = deal(table, wanted["clients"], "round-robin", seed)
     logs = {name: Log(log.rows[:n], log.y[:n]) for name, log in dealt.items()}
     if drift == "none":
         return logs
     kind = drift if drift != "two clients alone" else "class-swap"
-    drifted = inject(table, logs, parse(f"{kind}@{options.rounds // 2 + 1}"), options.size, seed)
+    drifted = inject(table, logs, parse(f"{kind}@{wanted['rounds'] // 2 + 1}"), size, seed)
     return drifted if kind == drift else {name: (drifted if name in ALONE else logs)[name] for name in logs}
 
 
-def run(options: argparse.Namespace, drift: str, sums: str, seed: int) -> Row:
+def run(wanted: Row) -> Row:
     """Return a run: its accuracy, NoChange, and by how many rounds each finding came after the drift."""
-    table, at = shuffled(covtype(), seed), options.rounds // 2 + 1
+    seed, at = wanted["seed"], wanted["rounds"] // 2 + 1
+    table = shuffled(covtype(), seed)
     settings = ReplaySettings(
-        round_size=options.size,
+        round_size=wanted["size"],
         seed=seed,
         learning=LearningSettings(features="rounds"),
-        privacy=PrivacySettings(secure_aggregation=sums),
+        privacy=PrivacySettings(secure_aggregation=wanted["sums"]),
     )
-    result = Replay(table, logs_of(table, options, drift, seed), settings).run().result
+    result = Replay(table, logs_of(table, wanted), settings).run().result
     return {
-        **dict(zip(SHAPE, (options.clients, options.size, options.rounds, drift, sums, seed), strict=True)),
         "accuracy": result.accuracy.prequential,
         "no_change": result.accuracy.no_change,
         "restarts": [x.round - at for x in result.restarts],
@@ -66,15 +66,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=44)
     parser.add_argument("--seeds", default="1,2,3")
     options = parser.parse_args()
-    origin = Origin.now("masked_drift")
-    known = run_file.read(options.json) if options.json.exists() else ()
-    kept = {tuple(one.run[name] for name in SHAPE): one for one in known}
-    for drift, sums, seed in product(DRIFTS, SUMS, map(int, options.seeds.split(","))):
-        key = (options.clients, options.size, options.rounds, drift, sums, seed)
-        if key not in kept:
-            kept[key] = Kept(origin, run(options, drift, sums, seed))
-            run_file.write(options.json, kept.values())
-            print(kept[key].run, flush=True)
+    sizes = (options.clients, options.size, options.rounds)
+    every = product(DRIFTS, SUMS, map(int, options.seeds.split(",")))
+    wanted = (dict(zip(SHAPE, (*sizes, *one), strict=True)) for one in every)
+    for row in continued(options.json, Origin.now("masked_drift"), wanted, run):
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compares streamfl with River and CapyMOA, test-then-train, on fourteen streams.
 
     python benchmarks/on_river.py --data DIR --json results/river.json                     everything there is
-    python benchmarks/on_river.py --data DIR --json results/river.json --tenth             a tenth of every stream
+    python benchmarks/on_river.py --data DIR --json results/river.json --size 2000         2,000 records of each
     python benchmarks/on_river.py --data DIR --json results/river.json --methods streamfl  one method
     python benchmarks/on_river.py --data DIR --json results/river.json --table-only        what there is so far
 
@@ -21,9 +21,13 @@ from river_peers.methods import METHODS, ONE, PEERS, VARIANTS
 from river_peers.paired import BATCHES
 from river_peers.plan import Bench, FailedError, UnavailableError, Wanted, wanted
 from river_peers.results import Results, Run
+from river_peers.shown import rows
 from river_peers.streams import STREAMS, Stream, stream
 from river_peers.summary import Found, pairs, summary
 from streamfl.errors import StreamflError, UsageError
+from streamfl_benchmarks import run_file
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Kept
 
 CHEAP_FIRST = (*PEERS[:-2], *(method for method in METHODS if method not in PEERS), *PEERS[-2:])
 
@@ -90,9 +94,12 @@ def run_line(run: Run) -> str:
 )
 @click.option("--seeds", default="1", help="Seeds of the methods; those of the streams are fixed.")
 @click.option(
-    "--records", type=click.IntRange(min=BATCHES), help="Use only the first so many records of every stream."
+    "--size", type=click.IntRange(min=BATCHES), help="Records of a stream: the first ones, or all of a generated one."
 )
-@click.option("--tenth", is_flag=True, help="Use only the first tenth of every stream.")
+@click.option("--here", is_flag=True, help="Make runs in this process: quicker, but speed and memory mean nothing.")
+@click.option(
+    "--runs", "kept", type=click.Path(dir_okay=False, path_type=Path), help="Write what docs/results.md shows there."
+)
 @click.option("--again", default="", help="Methods whose runs are repeated.")
 @click.option(
     "--jobs", default=1, type=click.IntRange(min=1), help="Parallel runs; more than one distorts the speeds."
@@ -112,8 +119,9 @@ def main(
     methods: str,
     variants: str,
     seeds: str,
-    records: int | None,
-    tenth: bool,
+    size: int | None,
+    here: bool,
+    kept: Path | None,
     again: str,
     jobs: int,
     capymoa_python: Path | None,
@@ -127,22 +135,19 @@ def main(
     anew = listed(again, METHODS, "--again") if again else []
     which = [int(seed) for seed in seeds.split(",")]
     results = Results.read(path)
-    tables = {name: cut(stream(name, data), records, tenth=tenth) for name in names}
+    tables = {name: stream(name, data, size) for name in names}
     if not (table_only or pair):
         todo = missing(results, list(wanted(names, chosen, asked, which)), tables, anew)
         click.echo(f"{len(todo)} runs", err=True)
-        for line in made(Bench(tables, capymoa_python), results, todo, jobs):
+        for line in made(Bench(tables, capymoa_python, here), results, todo, jobs):
             click.echo(line, err=True)
     found = Found(results, {name: records.digest for name, records in tables.items()}, which)
     text = pairs(found, *both(pair)) if pair else summary(found)
     click.echo(text)
     if markdown is not None:
         markdown.write_text(text, encoding="utf-8")
-
-
-def cut(records: Stream, most: int | None, *, tenth: bool) -> Stream:
-    """Return the requested part of a stream."""
-    return records.first(len(records) // 10) if tenth else records.first(most)
+    if kept is not None:
+        run_file.write(kept, [Kept(Origin.now("river"), row) for row in rows(found)])
 
 
 def both(pair: str) -> tuple[tuple[str, str], tuple[str, str]]:

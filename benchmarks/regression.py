@@ -1,17 +1,19 @@
 """`MasterFLRegressor` on River's regression streams, with targets as they are and shifted by a constant.
 
-Run: python benchmarks/regression.py [--json F]
+Run: python benchmarks/regression.py --json F; runs that are in the file are skipped.
 """
 
 import argparse
-import json
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
+from statistics import fmean
 
 from river import datasets
 
 from streamfl import MasterFLRegressor
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Row, continued
 
 STREAMS = {
     "TrumpApproval": datasets.TrumpApproval,
@@ -42,26 +44,24 @@ def no_change(stream: Iterable[tuple[dict, float]]) -> float:
     return sum(abs(b - a) for a, b in pairwise(targets)) / (len(targets) - 1)
 
 
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def run(wanted: Row) -> Row:
+    """Return the mean absolute error on a stream, and what a constant added to all targets changes."""
+    stream, features = STREAMS[wanted["stream"]], wanted["features"]
+    own, moved = errors(stream(), features, 0.0), errors(stream(), features, OFFSET)
+    return {
+        "mae": fmean(own),
+        "no_change": no_change(stream()),
+        "moved": max(abs(a - b) for a, b in zip(own, moved, strict=True)),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, required=True)
     to = parser.parse_args().json
-    results = []
-    print(f"| stream | {' | '.join(FEATURES)} | NoChange | largest change by +{OFFSET:g} |")
-    print(f"| --- | {'---: | ' * (len(FEATURES) + 2)}")
-    for name, stream in STREAMS.items():
-        row = {features: errors(stream(), features, 0.0) for features in FEATURES}
-        moved = {features: errors(stream(), features, OFFSET) for features in FEATURES}
-        worst = max(abs(a - b) for f in FEATURES for a, b in zip(row[f], moved[f], strict=True))
-        results.append({"stream": name, "mae": {f: mean(row[f]) for f in FEATURES}, "moved": worst})
-        cells = " | ".join(f"{mean(row[f]):.4g}" for f in FEATURES)
-        print(f"| {name} | {cells} | {no_change(stream()):.4g} | {worst:.1e} |", flush=True)
-    if to is not None:
-        to.write_text(json.dumps(results, indent=1) + "\n")
+    wanted = ({"stream": name, "features": of, "seed": 1} for name, of in product(STREAMS, FEATURES))
+    for found in continued(to, Origin.now("targets"), wanted, run):
+        print(found, flush=True)
 
 
 if __name__ == "__main__":

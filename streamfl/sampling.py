@@ -1,6 +1,7 @@
 """Randomness that depends only on its purpose, never on the order of draws: keyed generators and hashes."""
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,6 +17,7 @@ def generator(seed: int, *key: str | int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, digest(*key)]))
 
 
+@lru_cache(maxsize=1024)
 def digest(*key: str | int) -> int:
     """Return 64 bits of the BLAKE2 hash of a key.
 

@@ -77,7 +77,8 @@ def exact(learner: NativeLearner) -> NativeLearnt:
         patch.object(on_grids, "rounded_second", lambda second, steps: second.copy()),
     ):
         told = learner.learnt()
-    cells, visits, table = learner._changes()
+    cells, before, own, visits = learner._table.changed()
+    table = own.astype(np.float64) - before
     return replace(told, cells=cells.astype(np.float64), visits=visits.astype(np.float64), table=table)
 
 

@@ -1,4 +1,4 @@
-"""The wanted runs, and how one is made: in a new process, so that runs do not affect one another."""
+"""The wanted runs, and how one is made: in a new process, so that runs do not affect one another, or in this one."""
 
 import os
 import subprocess
@@ -12,10 +12,10 @@ import numpy as np
 
 from river_peers import figures
 from river_peers.figures import Marks
-from river_peers.methods import variants
+from river_peers.methods import Task, make, variants
 from river_peers.results import Run, key
 from river_peers.streams import Stream
-from river_peers.trial import UNAVAILABLE
+from river_peers.trial import UNAVAILABLE, made
 from streamfl.errors import StreamflError
 
 HERE = Path(__file__).parents[1]
@@ -67,10 +67,13 @@ class Bench:
         The records that every method gets.
     capymoa
         The interpreter of an environment with CapyMOA; None if there is none.
+    here
+        Whether runs are made in this process, which takes less time; then their times and memory mean nothing.
     """
 
     streams: Mapping[str, Stream]
     capymoa: Path | None
+    here: bool = False
 
     def make(self, run: Wanted) -> tuple[Run, Marks]:
         """Return the figures of a run, and which records were predicted correctly.
@@ -83,6 +86,9 @@ class Bench:
             If it ended with another error.
         """
         stream = self.streams[run.stream]
+        if self.here:
+            learner = make(run.method, run.variant, Task(stream.features, stream.labels, run.seed))
+            return _figures(run, stream, made(learner, stream.X, stream.y))
         with TemporaryDirectory() as folder:
             given, out = Path(folder) / "stream.npz", Path(folder) / "out.npz"
             np.savez(

@@ -58,6 +58,20 @@ def versions(*packages: str) -> list[str]:
     return installed
 
 
+def made(learner: Learner, X: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the predictions of a learner about to learn, and what they took."""
+    before = resident()
+    guesses, cpu, wall = run(learner, X, y)
+    return {
+        "guesses": guesses,
+        "cpu": np.array(cpu),
+        "wall": np.array(wall),
+        "resident": np.array(resident() - before),
+        "model": np.array(learner.size()),
+        "versions": np.array(versions("numpy", "river", "capymoa", "streamfl")),
+    }
+
+
 def main(stream: str, out: str, method: str, variant: str, seed: str) -> int:
     with np.load(stream, allow_pickle=False) as archive:
         X, y = archive["X"], archive["y"]
@@ -69,19 +83,7 @@ def main(stream: str, out: str, method: str, variant: str, seed: str) -> int:
     except ImportError as error:
         print(error, file=sys.stderr)
         return UNAVAILABLE
-    before = resident()
-    learner = make(method, variant, task)
-    guesses, cpu, wall = run(learner, X, y)
-    np.savez(
-        out,
-        guesses=guesses,
-        cpu=cpu,
-        wall=wall,
-        resident=resident() - before,
-        model=learner.size(),
-        versions=np.array(versions("numpy", "river", "capymoa", "streamfl")),
-        allow_pickle=False,
-    )
+    np.savez(out, **made(make(method, variant, task), X, y), allow_pickle=False)
     return 0
 
 

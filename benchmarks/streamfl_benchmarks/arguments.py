@@ -1,8 +1,56 @@
-"""Arguments of `streamfl bench`: lists, and places of files."""
+"""Arguments of `streamfl bench`: what its commands share, lists, and places of files."""
 
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar
+
+import click
 
 from streamfl.errors import UsageError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def run_options(figure: str) -> Callable[[Command], Command]:
+    """Return what adds the options of a command that makes runs: how many at a time, and its files.
+
+    Parameters
+    ----------
+    figure
+        What `--figure` draws.
+    """
+    file = click.Path(path_type=Path)
+    options = (
+        click.option("--jobs", type=click.IntRange(1), help="Parallel runs. Default: one per core."),
+        click.option(
+            "--json",
+            "json_to",
+            type=file,
+            metavar="F",
+            help="File of finished runs; those in it are skipped, also if a method has changed since.",
+        ),
+        click.option("--markdown", type=file, metavar="F", help="Also write the table to this file."),
+        click.option("--figure", type=file, metavar="F", help=f"{figure} (SVG)."),
+    )
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def processes(jobs: int | None) -> int:
+    """Return how many runs are made at a time."""
+    return jobs or os.cpu_count() or 1
+
+
+def check_places(places: Iterable[Path | None]) -> None:
+    """Check before a long run that its output files can be written."""
+    for place in places:
+        check_place(place)
 
 
 def names(flag: str, text: str) -> tuple[str, ...]:

@@ -23,6 +23,10 @@ _FEDERATION = (
     "streamfl/run/settings.py",
     "streamfl/runtime",
 )
+_ESTIMATORS = (*_FEDERATION, "streamfl/run/estimators")
+_RIVER = tuple(
+    f"benchmarks/river_peers/{name}.py" for name in ("dealing", "intercept", "methods", "streams", "trial")
+)
 _OURS = "benchmarks/streamfl_benchmarks"
 
 # By the name of the file of runs, without its ending.
@@ -30,7 +34,10 @@ CODE: dict[str, tuple[str, ...]] = {
     "drift": (
         *_FEDERATION,
         "streamfl/run/replay.py",
-        *(f"{_OURS}/{name}.py" for name in ("drawn", "features", "federated", "findings", "meter", "methods")),
+        *(
+            f"{_OURS}/{name}.py"
+            for name in ("drawn", "features", "federated", "findings", "meter", "methods", "one_by_one")
+        ),
         f"{_OURS}/peers",
         *(f"{_OURS}/{name}.py" for name in ("plain", "recorded", "records", "run")),
     ),
@@ -40,6 +47,18 @@ CODE: dict[str, tuple[str, ...]] = {
         "streamfl/run/compare.py",
         f"{_OURS}/natural",
     ),
+    "quiet_streams": (*_FEDERATION, "streamfl/run/replay.py", "benchmarks/quiet_streams.py"),
+    "targets": (*_ESTIMATORS, "benchmarks/regression.py"),
+    "last_answer": (*_FEDERATION, "streamfl/run/replay.py", "benchmarks/last_answer.py"),
+    "late_answers": (*_ESTIMATORS, *_RIVER, "benchmarks/late_answers.py"),
+    "river": (*_ESTIMATORS, *_RIVER),
+    "replay_bytes": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "streamfl/wire",
+        "benchmarks/replay_bytes.py",
+    ),
+    "many_clients": (*_FEDERATION, "streamfl/run/replay.py", "benchmarks/many_clients.py"),
     "hostile": (
         *_FEDERATION,
         f"{_OURS}/liars/hostile.py",
@@ -50,6 +69,11 @@ CODE: dict[str, tuple[str, ...]] = {
         *_FEDERATION,
         "streamfl/run/replay.py",
         "benchmarks/epsilon.py",
+    ),
+    "growth": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "benchmarks/growth.py",
     ),
     "masked_drift": (
         *_FEDERATION,

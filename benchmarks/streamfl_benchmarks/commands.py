@@ -1,7 +1,6 @@
 """`streamfl bench`: streamfl and other methods on the same streams. Commands import dependencies when they run."""
 
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import click
 
 from streamfl.errors import UsageError
-from streamfl_benchmarks.arguments import check_place, names, numbers, write
+from streamfl_benchmarks.arguments import check_place, check_places, names, numbers, processes, run_options, write
 from streamfl_benchmarks.paper_command import paper
 from streamfl_benchmarks.regret_command import regret
 
@@ -98,16 +97,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
     metavar="DIR",
     help="Directory with mnist.npz, and optionally covtype.npz.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Parallel runs. Default: one per core.")
-@click.option(
-    "--json",
-    "json_to",
-    type=click.Path(path_type=Path),
-    metavar="F",
-    help="File of finished runs; those in it are skipped.",
-)
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Also write the table to this file.")
-@click.option("--figure", type=click.Path(path_type=Path), metavar="F", help="Draw the loss over rounds (SVG).")
+@run_options("Draw the loss over rounds")
 def drift(**options: Any) -> None:
     """Run methods x streams x seeds on the same records, drawn afresh in every round or as recorded."""
     from rich.console import Console  # noqa: PLC0415
@@ -117,15 +107,14 @@ def drift(**options: Any) -> None:
     from streamfl_benchmarks.markdown import tables  # noqa: PLC0415
     from streamfl_benchmarks.results import Results  # noqa: PLC0415
 
-    for place in (options["json_to"], options["markdown"], options["figure"]):
-        check_place(place)
+    check_places(options[name] for name in ("json_to", "markdown", "figure"))
     jobs = _plan(options).jobs()
     results = Results.read(options["json_to"])
     runs = run_all(
         jobs,
         results,
         Console(stderr=True),
-        processes=options["jobs"] or os.cpu_count() or 1,
+        processes=processes(options["jobs"]),
         losses=options["figure"] is not None,
     )
     compared = settings(runs)

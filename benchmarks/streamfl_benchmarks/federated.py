@@ -1,6 +1,6 @@
 """A federation as a method of the benchmark: a replay over a drawn stream."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,6 +17,7 @@ from streamfl.protocol.messages import (
     RegistryPublished,
     RoundOpened,
 )
+from streamfl.run.evaluation.result import Result
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.findings import Found
@@ -32,24 +33,30 @@ class Federation:
     profile: ProfileSettings
     learning: LearningSettings = LearningSettings(features="rounds")
     penalty: Literal["l1", "l2"] = "l2"  # what the benchmark's penalty is the weight of
+    # The streams that are learnt each by a federation of its own: one; or each client's, which is no federation.
+    parts: Callable[[Drawn], Sequence[Drawn]] = Drawn.together
 
     def run(self, drawn: Drawn, method: str, l2: float = PENALTY, variant: str = "") -> Finished:
         """Replay a drawn stream, the penalty having this weight."""
         learning = self.learning.model_copy(update={self.penalty: l2})
         seed, profile = drawn.stream.seed, self.profile
         settings = ReplaySettings(min_records=1, seed=seed, learning=learning, profile=profile, scaling=False)
-        watch = _Watch(drawn, Meter.of(drawn))
-        result = Replay(drawn.table, drawn.logs(), settings, observe=watch.take, sizes=drawn.sizes()).run().result
-        restarts = [Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since) for r in result.restarts]
+        watches = [_Watch(part, Meter.of(part)) for part in self.parts(drawn)]
+        results = [watch.replayed(settings) for watch in watches]
+        restarts = [
+            Found(round=r.round, cause=r.cause, chosen=r.chosen, since=r.since)
+            for result in results
+            for r in result.restarts
+        ]
         return finished(
             drawn,
             method,
-            watch.meter,
-            restarts,
-            result.seconds,
+            Meter.joined([watch.meter for watch in watches]),
+            sorted(restarts, key=lambda found: found.round),
+            sum(result.seconds for result in results),
             l2=l2,
             variant=variant,
-            local_drifts=result.local_drifts,
+            local_drifts=[local for result in results for local in result.local_drifts],
         )
 
 
@@ -83,6 +90,11 @@ class _Watch:
     meter: Meter
     published: Published = field(default_factory=Published)
     opened: RoundOpened | None = None
+
+    def replayed(self, settings: ReplaySettings) -> Result:
+        """Replay the stream, and fill the meter."""
+        drawn = self.drawn
+        return Replay(drawn.table, drawn.logs(), settings, observe=self.take, sizes=drawn.sizes()).run().result
 
     def take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:

@@ -9,6 +9,8 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.run.evaluation.result import Figures
 from streamfl_benchmarks.records import Drawn
 
+COUNTS = ("records", "served", "at_start", "post_update", "no_change")
+
 
 @dataclass
 class Meter:
@@ -41,7 +43,7 @@ class Meter:
     def __post_init__(self) -> None:
         """Start all counts at 0."""
         self._row = {name: i for i, name in enumerate(self.names)}
-        for counts in ("records", "served", "at_start", "post_update", "no_change"):
+        for counts in COUNTS:
             setattr(self, counts, np.zeros((len(self.names), self.rounds), np.int64))
         self.loss_sums = np.zeros(self.rounds)
 
@@ -53,6 +55,15 @@ class Meter:
             for t in range(1, drawn.stream.rounds + 1):
                 meter.add(name, t, no_change=own.repeats(t))
         return meter
+
+    @classmethod
+    def joined(cls, meters: Sequence["Meter"]) -> "Meter":
+        """Return the counts of different clients in one meter."""
+        whole = cls(tuple(name for meter in meters for name in meter.names), meters[0].rounds)
+        for counts in COUNTS:
+            setattr(whole, counts, np.concatenate([getattr(meter, counts) for meter in meters]))
+        whole.loss_sums = np.sum([meter.loss_sums for meter in meters], axis=0)
+        return whole
 
     def add(self, client: str, t: int, **counts: int) -> None:
         """Count what a client got right in round t, each count by the name of its field."""

@@ -11,12 +11,14 @@ from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.plugins.detectors import named_detector
 from streamfl.run.settings import LearningSettings, ProfileSettings
 from streamfl_benchmarks.federated import BestInHindsight, Federation
+from streamfl_benchmarks.one_by_one import ONE_BY_ONE, run_one_by_one
 from streamfl_benchmarks.peers.registry import PEERS
 from streamfl_benchmarks.plain import run_peer
 from streamfl_benchmarks.records import Drawn
 from streamfl_benchmarks.run import PENALTY, Finished
 
 _FEDOMD = LearningSettings(algorithm="fedomd", mirror="p-norm")
+_AUTO = LearningSettings(features="auto")
 _PAPER = ProfileSettings(profile="paper")
 _WARM = ProfileSettings(profile="paper", start="warm")
 
@@ -60,7 +62,9 @@ FEDERATIONS: Mapping[str, Federation | BestInHindsight] = MappingProxyType(
         "adaptive-never": Federation(ProfileSettings(detector=NEVER)),
         "adaptive-plain": Federation(Plain()),
         "adaptive-plain-never": Federation(Plain(detector=NEVER)),
-        "adaptive-auto": Federation(ProfileSettings(), LearningSettings(features="auto")),
+        "adaptive-auto": Federation(ProfileSettings(), _AUTO),
+        "auto-alone": Federation(ProfileSettings(), _AUTO, parts=Drawn.apart),
+        "auto-in-one-place": Federation(ProfileSettings(), _AUTO, parts=Drawn.in_one_place),
         "adaptive-conformal": Federation(ProfileSettings(detector="conformal")),
         "adaptive-glr": Federation(ProfileSettings(detector="glr")),
         "experts": Federation(ProfileSettings(profile="experts")),
@@ -92,7 +96,7 @@ def check(methods: Sequence[str]) -> None:
     Traceback (most recent call last):
     streamfl.errors.UsageError: --method sgd: unknown; take some of adaptive, ...
     """
-    names = [*FEDERATIONS, *PEERS]
+    names = [*FEDERATIONS, *PEERS, *ONE_BY_ONE]
     for method in methods:
         if method not in names:
             raise UsageError(f"--method {method}: unknown; take some of {', '.join(names)}")
@@ -102,4 +106,6 @@ def run(method: str, drawn: Drawn, l2: float = PENALTY) -> Finished:
     """Run a method over a drawn stream, with a penalty of weight `l2`."""
     if method in FEDERATIONS:
         return FEDERATIONS[method].run(drawn, method, l2)
+    if method in ONE_BY_ONE:
+        return run_one_by_one(ONE_BY_ONE[method](drawn.stream.seed), drawn, method, l2)
     return run_peer(PEERS[method], drawn, method, l2)

@@ -1,12 +1,11 @@
 """`streamfl bench paper`."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
-from streamfl_benchmarks.arguments import check_place, names, numbers, write
+from streamfl_benchmarks.arguments import check_places, names, numbers, processes, run_options, write
 
 
 @click.command()
@@ -28,17 +27,7 @@ from streamfl_benchmarks.arguments import check_place, names, numbers, write
 @click.option("--rounds", type=click.IntRange(65), default=500, show_default=True, help="Number of rounds.")
 @click.option("--seeds", metavar="N,...", default="1", show_default=True, help="Seeds; one run each.")
 @click.option("--method", "methods", metavar="NAME,...", help="Only these methods of the table. Default: all.")
-@click.option("--jobs", type=click.IntRange(1), help="Parallel runs. Default: one per core.")
-@click.option(
-    "--json",
-    "path",
-    type=click.Path(path_type=Path),
-    metavar="F",
-    required=True,
-    help="File of finished runs; those in it are skipped.",
-)
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Also write the table to this file.")
-@click.option("--figure", type=click.Path(path_type=Path), metavar="F", help="Draw the losses over rounds (SVG).")
+@run_options("Draw the losses over rounds")
 def paper(**options: Any) -> None:
     """Run the experiment of the paper, and show its table of accuracies next to ours."""
     from rich.console import Console  # noqa: PLC0415
@@ -49,16 +38,15 @@ def paper(**options: Any) -> None:
     from streamfl_benchmarks.paper import DRAWN, METHODS, plan, table  # noqa: PLC0415
     from streamfl_benchmarks.results import Results  # noqa: PLC0415
 
-    for place in (options["path"], options["markdown"], options["figure"]):
-        check_place(place)
+    check_places(options[name] for name in ("json_to", "markdown", "figure"))
     chosen = METHODS if options["methods"] is None else names("--method", options["methods"])
     sizes = {name: options[name] for name in ("clients", "round_size", "rounds")}
     jobs = plan(options["data"], **sizes, seeds=numbers("--seeds", options["seeds"]), methods=chosen).jobs()
-    results, console = Results.read(options["path"]), Console(stderr=True)
+    results, console = Results.read(options["json_to"]), Console(stderr=True)
     drawn = [job for job in jobs if job.method in DRAWN] if options["figure"] is not None else []
-    processes = options["jobs"] or os.cpu_count() or 1
-    of_figure = run_all(drawn, results, console, processes=processes, losses=True)
-    text = table(run_all(jobs, results, console, processes=processes)) + "\n"
+    at_once = processes(options["jobs"])
+    of_figure = run_all(drawn, results, console, processes=at_once, losses=True)
+    text = table(run_all(jobs, results, console, processes=at_once)) + "\n"
     click.echo(text, nl=False)
     write(options["markdown"], text)
     write(options["figure"], figure(settings(of_figure), results.losses) if of_figure else None)

@@ -1,18 +1,22 @@
 """The records of a drawn stream, in memory: the same for every method."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, cast
 
 import numpy as np
 
 from streamfl.arrays import FloatArray, IntArray, Numbers
+from streamfl.errors import UsageError
 from streamfl.protocol.records import Batch, Span
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl_benchmarks.drawn import DrawnStream, Rows, drawn_rounds, lifetimes
 from streamfl_benchmarks.peers.base import ClientRecords
 from streamfl_benchmarks.recorded import recorded_rounds
+
+# The only client, if one place has all records.
+PLACE = "c0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +73,30 @@ class Drawn:
     def of(cls, stream: DrawnStream, table: Table) -> Self:
         """Draw a stream, or take the table's records as they come."""
         return cls(stream, table, {name: _joined(rounds) for name, rounds in _rounds(stream, table).items()})
+
+    def together(self) -> tuple[Self, ...]:
+        """Return the stream as one federation has it."""
+        return (self,)
+
+    def apart(self) -> tuple[Self, ...]:
+        """Return the stream of each client as one of its own."""
+        return tuple(replace(self, clients={name: own}) for name, own in self.clients.items())
+
+    def in_one_place(self) -> tuple[Self, ...]:
+        """Return the stream as that of one client, who has a round's records client by client.
+
+        Raises
+        ------
+        UsageError
+            If some clients drift alone: they could no longer be told apart.
+        """
+        if self.stream.drift == "local":
+            raise UsageError("--drift local: with all records in one place no client drifts alone; leave it out")
+        return (replace(self, clients={PLACE: _joined(map(self._merged, range(1, self.stream.rounds + 1)))}),)
+
+    def _merged(self, t: int) -> tuple[Rows, FloatArray]:
+        parts = [(own.rows[own.round(t)], own.y[own.round(t)]) for own in self.clients.values()]
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate([y for _, y in parts]).astype(np.float64)
 
     def logs(self) -> dict[str, Log]:
         """Return what a federation is dealt."""

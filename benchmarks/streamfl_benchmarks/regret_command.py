@@ -1,13 +1,12 @@
 """`streamfl bench regret`."""
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from streamfl.errors import UsageError
+from streamfl_benchmarks.arguments import check_places, names, processes, run_options, write
 
 if TYPE_CHECKING:
     from streamfl_benchmarks.regret import Measured
@@ -33,13 +32,7 @@ Name = TypeVar("Name", bound=str)
     "--to", "last", type=click.IntRange(5), default=14, show_default=True, help="The largest T is 2 to this power."
 )
 @click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Number of seeds.")
-@click.option("--jobs", type=click.IntRange(1), help="Parallel runs. Default: one per core.")
-@click.option(
-    "--json", "json_to", type=click.Path(path_type=Path), metavar="F",
-    help="File of finished runs; those in it are skipped. Use a new file when a method has changed.",
-)  # fmt: skip
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="F", help="Also write the tables to this file.")
-@click.option("--figure", type=click.Path(path_type=Path), metavar="F", help="Draw regret over T (SVG).")
+@run_options("Draw regret over T")
 def regret(**options: Any) -> None:
     """Measure dynamic regret with exact losses over T = 2^7 .. 2^14, next to its theoretical bounds.
 
@@ -56,36 +49,29 @@ def regret(**options: Any) -> None:
 
     if options["last"] <= options["first"]:
         raise UsageError(f"--to {options['last']}: a slope needs two horizons; give more than --from")
-    for place in ("json_to", "markdown", "figure"):
-        _check(options[place])
+    check_places(options[name] for name in ("json_to", "markdown", "figure"))
     cases = grid(
         range(options["first"], options["last"] + 1),
         range(options["seeds"]),
         _chosen("--method", options["methods"], METHODS),
         _chosen("--stream", options["streams"], STREAMS),
     )
-    measured = measure_all(cases, options["json_to"], jobs=options["jobs"] or os.cpu_count() or 1, report=_report)
+    measured = measure_all(cases, options["json_to"], jobs=processes(options["jobs"]), report=_report)
     found = curves(measured)
     sys.stdout.write(tables(found))
-    if options["markdown"] is not None:
-        options["markdown"].write_text(tables(found), encoding="utf-8")
+    write(options["markdown"], tables(found))
     if options["figure"] is not None:
-        options["figure"].write_text(figure(found), encoding="utf-8")
+        write(options["figure"], figure(found))
 
 
 def _chosen(flag: str, text: str | None, known: tuple[Name, ...]) -> list[Name]:
     if text is None:
         return list(known)
-    wanted = [name.strip() for name in text.split(",")]
+    wanted = names(flag, text)
     for name in wanted:
         if name not in known:
             raise UsageError(f"{flag} {name}: unknown; take some of {', '.join(known)}")
     return [name for name in known if name in wanted]
-
-
-def _check(place: Path | None) -> None:
-    if place is not None and (place.is_dir() or not place.absolute().parent.is_dir()):
-        raise UsageError(f"{place}: cannot be written there; name a file in a directory that exists")
 
 
 def _report(measured: "Measured", done: int, of: int) -> None:

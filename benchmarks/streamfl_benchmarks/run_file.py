@@ -7,7 +7,7 @@ origin, the seeds of its runs, and the runs. A run is an object that says its `s
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +74,30 @@ def write(path: Path, kept: Iterable[Kept]) -> None:
         part.replace(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def continued(path: Path, origin: Origin, wanted: Iterable[Row], make: Callable[[Row], Row]) -> Iterator[Row]:
+    """Yield the wanted runs: those that a file has, and others, which are made and added to it one by one.
+
+    Parameters
+    ----------
+    path
+        The file; it need not exist.
+    origin
+        That of the runs to come.
+    wanted
+        Of each run the fields by which it is known.
+    make
+        Returns a run's other fields.
+    """
+    kept = read(path) if path.exists() else []
+    for one in wanted:
+        found = next((each.run for each in kept if one.items() <= each.run.items()), None)
+        if found is None:
+            found = {**one, **make(one)}
+            kept.append(Kept(origin, found))
+            write(path, kept)
+        yield found
 
 
 def _plain(path: Path, content: bytes) -> bytes:

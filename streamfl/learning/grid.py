@@ -7,6 +7,7 @@ by the coordinator alone.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -55,8 +56,9 @@ def on_grid(sums: FloatArray, steps: FloatArray) -> FloatArray:
     return nearest
 
 
-def gradient_steps(published: Sequence[int], rows: int) -> FloatArray:
-    """Return the step of each row of a sum of gradients, shape (rows, 1).
+@lru_cache(maxsize=8)  # the clients of a process share the steps of a round
+def gradient_steps(published: tuple[int, ...], rows: int) -> FloatArray:
+    """Return the step of each row of a sum of gradients, shape (rows, 1); nobody may write to it.
 
     Whitening magnifies the directions in which features hardly vary, and with them the noise of rounding. The more
     features there are, the less they vary in some directions, so steps are finer.
@@ -65,6 +67,7 @@ def gradient_steps(published: Sequence[int], rows: int) -> FloatArray:
     (array([[0.5   , 0.0625]]), array([[6.10351562e-05]]))
     """
     steps: FloatArray = np.ldexp(1.0, _known(published, rows) + GRADIENT - max(0, round(np.log2(rows / ROWS))))
+    steps.flags.writeable = False
     return steps[:, None]
 
 

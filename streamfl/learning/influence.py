@@ -111,7 +111,7 @@ def are_compared(clients: int) -> bool:
     return clients >= FEWEST
 
 
-class Sent(NamedTuple):
+class Contributions(NamedTuple):
     """What clients sent of one kind: means over their records, in units in which noise is alike in all directions."""
 
     clients: tuple[str, ...]  # the clients' names, in order
@@ -124,8 +124,8 @@ class Sent(NamedTuple):
     def allowance(self) -> float:
         """Return by how much wider the bounds are, because few numbers of few clients are compared.
 
-        >>> sent = Sent(("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), np.ones(5), np.ones((5, 64)), 3)
-        >>> round(sent.allowance, 2), sent._replace(independent=1).allowance
+        >>> of_five = Contributions(tuple("abcde"), np.full(5, 10.0), np.ones(5), np.ones((5, 64)), 3)
+        >>> round(of_five.allowance, 2), of_five._replace(independent=1).allowance
         (1.67, 2.0)
         """
         return min(WIDEST, 1.0 + CHANCE / (len(self.clients) * self.independent))
@@ -136,14 +136,14 @@ class Sent(NamedTuple):
         return are_compared(len(self.clients))
 
     @classmethod
-    def of_few(cls, clients: tuple[str, ...], records: FloatArray) -> "Sent":
+    def of_few(cls, clients: tuple[str, ...], records: FloatArray) -> "Contributions":
         """Return what so few clients sent that it is not compared, without its sizes."""
         return cls(clients, records, np.zeros(len(clients)), np.zeros((len(clients), NUMBERS)), 1)
 
     @classmethod
     def of(
         cls, kind: str, clients: tuple[str, ...], records: FloatArray, numbers: FloatArray, seed: int = 0
-    ) -> "Sent":
+    ) -> "Contributions":
         """Return what clients sent, given all numbers, shape (clients, rows, models, columns).
 
         Models learn of the same records, and columns of labels sum up to 0. The signs follow from the seed.
@@ -160,12 +160,12 @@ class Judged(NamedTuple):
     histories: dict[str, FloatArray]
 
 
-def judge(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
+def judge(contributions: Contributions, histories: History, *, least: float = 0.0) -> Judged:
     """Return how much of what each client sent counts.
 
     Parameters
     ----------
-    sent
+    contributions
         What the clients sent of one kind; each kind has histories of its own.
     histories
         By client, the history before the round.
@@ -175,24 +175,24 @@ def judge(sent: Sent, histories: History, *, least: float = 0.0) -> Judged:
     Examples
     --------
     >>> numbers = np.array([1.0, 1.0, 1.0, 1.0, 8.0])[:, None, None, None] * np.array([2.0, -2.0, 1.0])
-    >>> sent = Sent.of("steps", ("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), numbers)
-    >>> sent.allowance
+    >>> contributions = Contributions.of("steps", ("c0", "c1", "c2", "c3", "c4"), np.full(5, 10.0), numbers)
+    >>> contributions.allowance
     2.0
-    >>> shares, histories = judge(sent, {})
+    >>> shares, histories = judge(contributions, {})
     >>> [round(share, 2) for share in shares.values()], round(float(np.linalg.norm(histories["c0"])), 6)
     ([1.0, 1.0, 1.0, 1.0, 0.5], 0.1)
     """
-    names = sent.clients
-    if not sent.is_compared:
+    names = contributions.clients
+    if not contributions.is_compared:
         return Judged(dict.fromkeys(names, 1.0), dict(histories))
     # The mean over few records has more noise, so it may be larger.
-    noise = np.maximum(1.0, np.sqrt(np.median(sent.records) / sent.records))
-    sizes = sent.sizes / noise
+    noise = np.maximum(1.0, np.sqrt(np.median(contributions.records) / contributions.records))
+    sizes = contributions.sizes / noise
     middle = max(float(np.median(sizes)), least)
-    size, history = SIZE * sent.allowance, HISTORY * sent.allowance
+    size, history = SIZE * contributions.allowance, HISTORY * contributions.allowance
     units = noise * np.maximum(middle, sizes / size)
     before = np.array([histories.get(name, np.zeros(NUMBERS)) for name in names])
-    added = sent.sketches / np.where(units > 0.0, units, 1.0)[:, None]
+    added = contributions.sketches / np.where(units > 0.0, units, 1.0)[:, None]
     after = KEEPS * before + (1.0 - KEEPS) * added
     distances = np.sqrt(((after - np.median(after, axis=0)) ** 2).sum(axis=1))
     shares = np.minimum(_share(sizes, middle, size), _share(distances, float(np.median(distances)), history))

@@ -191,7 +191,7 @@ class LocalRound:
                 result.new = self._by_label(self.records, scores)
             if slot.name == self.serves:
                 result.old = self._old_by_label(self.weights[slot.name])
-                result.at_start = result.served = judged.predictions[i]
+                result.at_start = result.served = judged.prediction(i)
         if self.trains and result.trained:
             self._train(outputs, judged.derivatives, result)
         return result

@@ -7,7 +7,7 @@ live models share one pass over the records: Z [W_1 | ... | W_k].
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -47,7 +47,7 @@ def proper_bound(labels: int) -> float:
 class ModelScores:
     """Predictions and scores of several models on the same records, from one pass over their outputs."""
 
-    predictions: FloatArray  # the predicted label indices or targets, shape (models, n)
+    prediction: Callable[[int], FloatArray]  # the label indices or targets that a model predicts, shape (n,)
     scores: FloatArray  # the scores that tests use, shape (models, n)
     proper: FloatArray  # the proper scores by which models compete, shape (models, n)
     derivatives: FloatArray  # d loss / d outputs of the trained models, shape (trained, columns, n)
@@ -136,7 +136,7 @@ def judged_one_by_one(
     proper = [model.proper_scores(columns.T, y, lost, labels) for columns, lost in zip(outputs, losses, strict=True)]
     derivatives = [model.derivative(outputs[i].T, y).T for i in trained]
     return ModelScores(
-        predictions=np.array([model.predict(columns.T) for columns in outputs]),
+        prediction=lambda i: model.predict(outputs[i].T),
         scores=np.array([model.scores(lost, labels) for lost in losses]),
         proper=np.array(proper),
         derivatives=np.array(derivatives) if derivatives else outputs[:0],

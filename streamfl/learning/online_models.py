@@ -15,7 +15,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import Limits
-from streamfl.learning.influence import Sent
+from streamfl.learning.influence import Contributions
 from streamfl.learning.serving import Serving
 from streamfl.protocol.messages import AgreedState, Learnt, OnlinePublished
 from streamfl.protocol.records import Batch
@@ -132,7 +132,7 @@ class OnlineModels(abc.ABC, Generic[S, L]):
     def at_client(self) -> "AtClient":
         """Return the client's side of it, which has learnt nothing yet."""
 
-    def sent(self, learnt: Mapping[str, L], agreed: S, seed: int) -> Mapping[str, Sent]:
+    def contributions(self, learnt: Mapping[str, L], agreed: S, seed: int) -> Mapping[str, Contributions]:
         """Return what clients learnt as numbers to be compared, by kind; nothing if they cannot be compared.
 
         Parameters
@@ -190,7 +190,7 @@ class OnlineModels(abc.ABC, Generic[S, L]):
             )
         return self.wrong(learnt, agreed, covered)
 
-    def taken(self, agreed: AgreedState | None) -> S | None:
+    def recognised(self, agreed: AgreedState | None) -> S | None:
         """Return an agreed state if it is of these models; otherwise None, and they begin again."""
         return agreed if isinstance(agreed, self.state) and self.has_made(agreed) else None
 
@@ -260,8 +260,13 @@ class AtClient(abc.ABC):
         """The number of pending records that it has learnt."""
 
     @abc.abstractmethod
-    def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
-        """Learn the next records after those already learnt; `serving` is the model that serves rounds."""
+    def learn_next(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
+        """Learn the next records after those already learnt; `serving` is the model that serves rounds.
+
+        Returns
+        -------
+        The prediction of each just before it was learnt, as of `answer`.
+        """
 
     @abc.abstractmethod
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:

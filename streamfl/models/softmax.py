@@ -27,7 +27,10 @@ def proper(errors: BoolArray, cross_entropy: FloatArray, labels: int) -> FloatAr
     >>> proper(np.array([False, True, True]), np.log(7) * np.array([0.2, 1.0, 4.0]), 7).round(4)
     array([0.0333, 0.5   , 1.    ])
     """
-    score: FloatArray = (errors + 2.0 * bounded(cross_entropy, proper_bound(labels))) / 3.0
+    score = bounded(cross_entropy, proper_bound(labels))
+    score *= 2.0
+    score += errors
+    score /= 3.0
     return score
 
 
@@ -75,17 +78,16 @@ class Softmax(Model):
         if not outputs.shape[1]:
             losses = np.full((len(outputs), len(y)), np.inf)
             return ModelScores(
-                predictions=np.full(losses.shape, -1.0),
+                prediction=lambda model: np.full(len(y), -1.0),
                 scores=self.scores(losses, labels),
                 proper=proper(losses > 0.0, losses, labels),
                 derivatives=outputs[list(trained)],
             )
         passed = _Pass.over(outputs, y)
-        predictions, losses = passed.predictions(), passed.losses
         return ModelScores(
-            predictions=predictions,
-            scores=self.scores(losses, labels),
-            proper=proper(predictions != y, losses, labels),
+            prediction=passed.prediction,
+            scores=self.scores(passed.losses, labels),
+            proper=proper(passed.errors, passed.losses, labels),
             derivatives=passed.derivatives(trained),
         )
 
@@ -128,59 +130,65 @@ class _Pass:
     Records are the last axis: NumPy is ten times as fast along a thousand records as along a few labels.
     """
 
-    # Outputs less the largest of each record, their exponentials, and the sums of these, shape (models, 1, n).
-    shifted: FloatArray
+    is_largest: BoolArray  # which outputs are the largest of their record
+    # Exponentials of the outputs less the largest of each record, and their sums, shape (models, 1, n).
     exponentials: FloatArray
     totals: FloatArray
     # The records whose labels have a column, and the places of these in the flattened outputs of a model.
     records: IntArray
     places: IntArray
     losses: FloatArray  # -ln p(label), shape (models, n); infinite where no column knows the label
+    errors: BoolArray  # whether the prediction is wrong, shape (models, n)
 
     @classmethod
     def over(cls, outputs: FloatArray, y: FloatArray) -> "_Pass":
         """Compute the exponentials and losses of outputs for at least one label."""
         models, labels, n = outputs.shape
         shifted = outputs - outputs.max(axis=1, keepdims=True)
-        exponentials = np.exp(shifted)
-        totals = _sums_over_labels(exponentials)
         codes, records = y.astype(np.intp), np.arange(n)
         if codes.max(initial=-1) >= labels:
             records = np.flatnonzero(codes < labels)
             codes = codes[records]
         places = codes * n + records
-        losses = np.log(totals[:, 0])
         own = shifted.reshape(models, labels * n).take(places, axis=1)
+        is_largest = shifted == 0.0
+        exponentials = np.exp(shifted, out=shifted)  # in place: a new array of so many numbers leaves the cache
+        totals = _sums_over_labels(exponentials)
+        losses, errors = np.log(totals[:, 0]), own != 0.0
         if len(records) == n:
             losses -= own
         else:
-            known, losses = losses[:, records], np.full((models, n), np.inf)
-            losses[:, records] = known - own
-        return cls(shifted, exponentials, totals, records, places, losses)
+            known, wrong = losses[:, records] - own, errors
+            losses, errors = np.full((models, n), np.inf), np.ones((models, n), np.bool_)
+            losses[:, records], errors[:, records] = known, wrong
+        passed = cls(is_largest, exponentials, totals, records, places, losses, errors)
+        if np.count_nonzero(is_largest) != models * n:  # of equals, only the first is the prediction
+            np.not_equal([passed.prediction(model) for model in range(models)], y, out=errors)
+        return passed
 
     def derivatives(self, models: Sequence[int]) -> FloatArray:
-        """Return p - e_y of some models."""
-        exponentials, totals = self.exponentials, self.totals
+        """Return p - e_y of some models; of all of them in place of the exponentials."""
+        p, totals = self.exponentials, self.totals
         if len(models) < len(totals):
-            exponentials, totals = exponentials[list(models)], totals[list(models)]
-        p: FloatArray = exponentials / totals
+            p, totals = p[list(models)], totals[list(models)]
+        p /= totals
         for of_one in p.reshape(len(p), p.shape[1] * p.shape[2]):
             of_one[self.places] -= 1.0
         return p
 
-    def predictions(self) -> FloatArray:
-        """Return the index of the largest output of each record, the first among equals; shape (models, n).
+    def prediction(self, model: int) -> FloatArray:
+        """Return the index of the largest output of each record, the first among equals; shape (n,).
 
-        >>> _Pass.over(np.array([[[1.0, 2.0, 2.0], [3.0, 2.0, 0.0]]]), np.zeros(3)).predictions()
-        array([[1., 0., 0.]])
+        >>> _Pass.over(np.array([[[1.0, 2.0, 2.0], [3.0, 2.0, 0.0]]]), np.zeros(3)).prediction(0)
+        array([1., 0., 0.])
         """
-        labels = self.shifted.shape[1]
-        is_largest = self.shifted == 0.0
-        if np.count_nonzero(is_largest) == self.losses.size:  # no equals: a product is four times as fast as argmax
+        is_largest = self.is_largest[model]
+        labels, n = is_largest.shape
+        if np.count_nonzero(is_largest) == n:  # no equals: a product is four times as fast as argmax
             return np.asarray(np.arange(float(labels)) @ is_largest.astype(np.float64))
-        found: FloatArray = np.zeros(self.losses.shape)
+        found: FloatArray = np.zeros(n)
         for label in reversed(range(labels)):
-            np.putmask(found, is_largest[:, label], float(label))
+            np.putmask(found, is_largest[label], float(label))
         return found
 
 

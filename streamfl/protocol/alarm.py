@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from streamfl.protocol.digits import significant
+
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
@@ -25,3 +27,11 @@ class Reading:
 
     statistic: float
     threshold: float
+
+    def for_people(self) -> "Reading":
+        """Return both in six digits: nothing is decided by what an entry says of them.
+
+        >>> Reading(2 / 3, 9.21034037).for_people()
+        Reading(statistic=0.666667, threshold=9.21034)
+        """
+        return Reading(significant(self.statistic), significant(self.threshold))

@@ -29,14 +29,17 @@ class Arrived(Generic[V]):
     versions: dict[int, V] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)  # of the versions, counted once: that takes time
 
-    def take(self, version: int, value: V) -> int:
+    def take(self, version: int, value: V, size: int | None = None) -> int:
         """Store a version as the last arrival; beyond `VERSIONS`, or `MOST_KEPT` bytes, the first are dropped.
+
+        `size` is about how many bytes it takes, where that is known.
 
         Returns
         -------
         About how many bytes the value takes.
         """
-        size = value.memory if isinstance(value, Message) else memory(value)
+        if size is None:
+            size = value.memory if isinstance(value, Message) else memory(value)
         self.drop(version)
         self.versions[version], self._sizes[version] = value, size
         while len(self.versions) > VERSIONS or (len(self.versions) > 1 and self.memory > MOST_KEPT):

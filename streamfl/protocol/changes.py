@@ -135,7 +135,7 @@ def wrong(message: ModelsChanged) -> str | None:
     'the models do not fit one another'
     """
     exponents, numbers, slots = message.exponents, message.numbers, message.slots
-    if exponents.ndim != 1 or numbers.ndim != 2 or not np.abs(numbers).max(initial=0.0) < MOST_STEPS:
+    if exponents.ndim != 1 or numbers.ndim != 2 or not message.largest_number < MOST_STEPS:
         return "changes of models are not a matrix of finite numbers, or are far too large"
     fits = len(set(slots)) == len(slots) == len(message.bases) and len(slots) * len(exponents) == len(numbers)
     if not fits or not all(NOTHING <= base < i for i, base in enumerate(message.bases)):

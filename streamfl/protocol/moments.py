@@ -43,10 +43,13 @@ class Moments:
         values = np.clip(X, -LARGEST, LARGEST)
         missing = np.isnan(values)
         count = _present(missing).astype(np.float64)
-        np.copyto(values, 0.0, where=missing)
+        has_gaps = bool((count < len(X)).any())
+        if has_gaps:
+            np.copyto(values, 0.0, where=missing)
         mean = values.sum(axis=0) / np.maximum(count, 1.0)
         values -= mean  # in place: a new array takes longer than the difference
-        np.copyto(values, 0.0, where=missing)
+        if has_gaps:
+            np.copyto(values, 0.0, where=missing)
         return cls(features, count, mean, np.einsum("ij,ij->j", values, values))
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress
 from math import isfinite
 
@@ -57,7 +58,7 @@ class TargetUnit:
         return other.is_known and (not self.is_known or self.scale == 1.0 != other.scale)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Registry:
     """A version of the coordinates of the weights.
 
@@ -151,6 +152,27 @@ class Registry:
         """Return the records as rows z and a last column of ones, shape (n, d + 1); a missing value is the mean."""
         return self.measured(batches)[0]
 
+    @cached_property
+    def wrong(self) -> str | None:
+        """Return why it cannot be used, or None; cached for all clients of a process."""
+        d, target = len(self.features), self.target
+        if len(set(self.features)) != d or len(set(self.labels)) != len(self.labels):
+            return "the registry has a name twice"
+        if self.mean.shape != (d,) or self.scale.shape != (d,):
+            return "the scaler does not fit its features"
+        scales = (*self.scale.tolist(), self.farthest)
+        unit = isfinite(target.centre) and isfinite(target.scale) and target.scale >= 0.0  # 0: none is known yet
+        known = unit and self.farthest <= FARTHEST_UNSCALED and all(isfinite(one) and one > 0.0 for one in scales)
+        return None if known and not np.isinf(self.mean).any() else "the scaler, or the unit of targets, is not valid"
+
+    @cached_property
+    def _scaler(self) -> tuple[FloatArray, FloatArray]:
+        """Return what is subtracted from whole rows of a design, and by what they are multiplied.
+
+        The last column becomes (0 - -1) * 1 = 1: whole rows are faster than all columns but one.
+        """
+        return np.append(self.mean, -1.0), np.append(1.0 / self.scale, 1.0)
+
     def measured(self, batches: Sequence[Batch]) -> tuple[FloatArray, FloatArray]:
         """Return the design of some batches and the squared norm of each of its rows, shape (n,)."""
         Z = np.empty((sum(map(len, batches)), self.rows))
@@ -159,9 +181,9 @@ class Registry:
             z[at : at + len(batch)] = aligned(batch.X, batch.features, self.features)
             at += len(batch)
         Z[:, -1] = 0.0
-        # The last column becomes (0 - -1) * 1 = 1: whole rows are faster than all columns but one.
-        Z -= _with_last(self.mean, -1.0)
-        Z *= _with_last(1.0 / self.scale, 1.0)
+        subtrahend, factor = self._scaler
+        Z -= subtrahend
+        Z *= factor
         norms = np.einsum("ij,ij->i", Z, Z)
         if not norms.max(initial=0.0) <= self.farthest * self.farthest:  # a value is missing, or may need clipping
             if np.isnan(norms).any():
@@ -182,13 +204,6 @@ class Registry:
         at = {label: i for i, label in enumerate(labels)}
         codes = [np.array([at.get(label, -1) for label in batch.labels], dtype=np.float64) for batch in batches]
         return np.concatenate([c[b.y.astype(np.intp)] for c, b in zip(codes, batches, strict=True)])
-
-
-def _with_last(values: FloatArray, last: float) -> FloatArray:
-    """Return values and one more: `np.append` takes four times as long."""
-    row = np.empty(len(values) + 1)
-    row[:-1], row[-1] = values, last
-    return row
 
 
 def ordered(labels: Iterable[str]) -> tuple[str, ...]:
@@ -308,16 +323,3 @@ def placed_columns(W: FloatArray, columns: IntArray, total: int) -> FloatArray:
     wide = np.zeros((W.shape[0], total))
     wide[:, columns] = W
     return wide
-
-
-def wrong_registry(registry: Registry) -> str | None:
-    """Return why a registry cannot be used, or None."""
-    d, target = len(registry.features), registry.target
-    if len(set(registry.features)) != d or len(set(registry.labels)) != len(registry.labels):
-        return "the registry has a name twice"
-    if registry.mean.shape != (d,) or registry.scale.shape != (d,):
-        return "the scaler does not fit its features"
-    scales = (*registry.scale.tolist(), registry.farthest)
-    unit = isfinite(target.centre) and isfinite(target.scale) and target.scale >= 0.0  # 0: none is known yet
-    known = unit and registry.farthest <= FARTHEST_UNSCALED and all(isfinite(one) and one > 0.0 for one in scales)
-    return None if known and not np.isinf(registry.mean).any() else "the scaler, or the unit of targets, is not valid"

@@ -26,9 +26,10 @@ from streamfl.online.native.served import ServedNative
 from streamfl.plugins.models import MODELS, loss_of
 from streamfl.protocol.fingerprint import fingerprint
 from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
+from streamfl.protocol.native.extremes import Extremes, are_sound, believed
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
-from streamfl.protocol.registry import Registry, wrong_registry
+from streamfl.protocol.registry import Registry
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
 from streamfl.records.past_features import PastFeatures
@@ -118,6 +119,9 @@ class ServedModel:
         records of a file; here they are columns as any other, `x[-1]`.
     decision
         Which label answers, by the probabilities of all.
+    extremes
+        The least and the largest target of the run: without `native` no prediction is farther beyond them than a
+        tenth of their distance. Empty if they are not known, as in the file of a coordinator.
 
     Examples
     --------
@@ -151,6 +155,7 @@ class ServedModel:
     time_features: TimeFeatures | None = None
     past: PastFeatures | None = None
     decision: DecisionRule = LIKELIEST
+    extremes: Extremes = ()
 
     @classmethod
     def of(
@@ -299,7 +304,7 @@ class ServedModel:
     def _wrong(self) -> str | None:
         """Return why no run can have made this model, or None."""
         registry, native = self.registry, self.native
-        if wrong := wrong_registry(registry):
+        if wrong := registry.wrong:
             return wrong
         if self.loss not in MODELS.names() or loss_of(self.loss) is None:
             return f"the loss {quoted(self.loss)}, but it must be one of {', '.join(MODELS)}"
@@ -312,6 +317,8 @@ class ServedModel:
             return "weights that are not finite, or far too large"
         if wrong := self.decision.wrong():
             return f"a rule of decision that is impossible: {wrong}"
+        if not are_sound(self.extremes) or (self.extremes and self.task != "regression"):
+            return "a least and a largest target that are impossible"
         if native is None:
             return None
         known = native.agreed.labels == self.labels[: len(native.agreed.labels)]
@@ -684,13 +691,18 @@ class ServedModel:
         W, native = self._models_of(client)
         rounds = self._by_rounds(features, X, W)
         if native is None:
-            return rounds
+            return rounds.clip(*self._believed)
         known = len(native.agreed.labels) or 1
         predictions = np.zeros(rounds.shape)
         predictions[:, :known] = native.predictions(
             features, X, rounds, self.branch_of.get(client, ""), self.own_parts.get(client)
         )
         return predictions
+
+    @cached_property
+    def _believed(self) -> FloatArray:
+        """Return the least and the largest target that is believed, shape (2,)."""
+        return believed(self.extremes if self.native is None else self.native.agreed.extremes)
 
     def _models_of(self, client: str) -> tuple[FloatArray, ServedNative | None]:
         """Return the model of rounds of a client with models of its own, or "" of all others, and what mixes it."""

@@ -50,6 +50,7 @@ from streamfl.run.evaluation.result import (
     Result,
 )
 from streamfl.run.evaluation.source_figures import missing, r2
+from streamfl.run.evaluation.target_range import TargetRange
 from streamfl.run.model_file import NO_PARTS, ServedModel
 from streamfl.run.report.changes import sentence
 from streamfl.run.saved.own_files import own_file
@@ -152,6 +153,7 @@ class Replay:
     _clients: dict[str, ClientNode] = field(default_factory=dict)
     _file: FileErrors | None = None
     _changes: Changes = field(init=False)
+    _range: TargetRange = field(init=False)
     _ahead: Ahead = field(init=False)
 
     def __post_init__(self) -> None:
@@ -168,6 +170,7 @@ class Replay:
         self.history = RunHistory(figures, by_row=not len(self.table.times))
         self._changes = Changes(self.table, self.logs)
         self._ahead = Ahead(self.logs, self._moments)
+        self._range = TargetRange(self.logs, self.task == "regression")
         external = self.settings.learning.external_model(self.task)
         if external is not None:
             external.check(self.table.labels)
@@ -292,6 +295,7 @@ class Replay:
                 self.history.close(closed, self._time_of(closed))
                 self._ahead.learnt([span for accepted in closed.accepted for span in accepted.spans])
                 self._changes.closed(closed)
+                self._range.closed(closed)
                 if self._file is not None:
                     self._file.closed(closed.round)
             case _:
@@ -449,6 +453,7 @@ class Replay:
             units=dict(self.table.units),
             time_features=self.table.time_features,
             past=self.table.past,
+            extremes=self._range.extremes,
         )
 
     def _without_a_value(self) -> list[str]:

@@ -150,7 +150,7 @@ def _moved(message: Message, move: Callable[[FloatArray, str], FloatArray], *, o
     if isinstance(moved, Update) and isinstance(moved.numbers.learnt, NativeLearnt):
         learnt = moved.numbers.learnt
         weights = np.rint(of_learnt * move(learnt.weights, "weights"))
-        table = np.rint(of_learnt * move(learnt.table, "table"))
+        table = np.rint(of_learnt * move(learnt.table.astype(np.float64), "table"))
         return altered(moved, learnt=replace(learnt, weights=weights, table=table))
     return moved
 

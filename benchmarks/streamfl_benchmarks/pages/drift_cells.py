@@ -1,10 +1,12 @@
 """Cells of tables about drift: which were found, how late, and how surely none is made up."""
 
 from collections import Counter
+from collections.abc import Sequence
 from statistics import median
 
 from scipy.stats import beta
 
+from streamfl_benchmarks.findings import LATE
 from streamfl_benchmarks.pages.rows import Rows
 
 ONE_SIDED = 0.025
@@ -38,6 +40,15 @@ def delay(*columns: Rows) -> str:
         return f"median {median(late):g} ({min(late)} to {max(late)})" if late else "none"
     later = next(((d, n) for d, n in counts.items() if d > 0), None)
     return "0" if later is None else f"0, {OFTEN.get(later[1], f'{later[1]} times')} {later[0]}"
+
+
+def within(rows: Rows, at: Sequence[int], late: int = LATE) -> int:
+    """Count the drifts, in these rounds of every run, that a restart followed by at most so many rounds.
+
+    >>> within(Rows.of("made", [{"seed": 1, "restarts": [51, 53, 107]}, {"seed": 2, "restarts": []}]), (51, 101))
+    1
+    """
+    return sum(any(drift <= t <= drift + late for t in found) for found in rows.values("restarts") for drift in at)
 
 
 def quiet_at_least(runs: int, alarmed: int) -> str:

@@ -8,7 +8,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
 from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
-from streamfl_benchmarks.pages import drift_cells, federation_cells, plant_cells, regret_cells
+from streamfl_benchmarks.pages import (
+    drift_cells,
+    federation_cells,
+    growth_cells,
+    plant_cells,
+    regret_cells,
+    river_cells,
+)
+from streamfl_benchmarks.pages.growth_picture import growth_lines
+from streamfl_benchmarks.pages.million import million
 from streamfl_benchmarks.pages.rows import Rows, seed_counts
 from streamfl_benchmarks.paper import table
 from streamfl_benchmarks.run import Run
@@ -23,6 +32,7 @@ CELLS = {
     "seed_counts": seed_counts,
     "found": drift_cells.found,
     "delay": drift_cells.delay,
+    "within": drift_cells.within,
     "quiet_at_least": drift_cells.quiet_at_least,
     "temporal_kappa": drift_cells.temporal_kappa,
     "slope": regret_cells.slope,
@@ -30,6 +40,10 @@ CELLS = {
     "federations": federation_cells.federations,
     "counts": federation_cells.counts,
     "plants": plant_cells.plants,
+    "growths": growth_cells.growths,
+    "million": million,
+    "growth_lines": growth_lines,
+    "river_streams": river_cells.river_streams,
 }
 
 

@@ -88,9 +88,12 @@ class Rows:
         UsageError
             If a seed has more than one run: then these are not the runs of one row.
         """
-        found = {run["seed"]: value_of(run, field) for run in self.runs}
+        return {seed: value for (seed,), value in self._by(("seed",), field).items()}
+
+    def _by(self, by: Sequence[str], field: str) -> dict[tuple[Any, ...], Any]:
+        found = {tuple(value_of(run, name) for name in by): value_of(run, field) for run in self.runs}
         if len(found) < len(self.runs):
-            raise UsageError(f"runs of {self.name} with the same seed in one row; tell them apart with `where`")
+            raise UsageError(f"runs of {self.name} with the same {by[0]} in one row; tell them apart with `where`")
         return found
 
     def total(self, field: str) -> int:
@@ -112,9 +115,9 @@ class Rows:
         values = self._figures(field)
         return told(paired(values, [0.0] * len(values)), digits) if values else ""
 
-    def less(self, other: "Rows", field: str, digits: int = 4) -> str:
-        """Return by how much a figure is above that of others, ± half of the 95% interval paired by seed."""
-        own, theirs = self.by_seed(field), other.by_seed(field)
+    def less(self, other: "Rows", field: str, digits: int = 4, by: Sequence[str] = ("seed",)) -> str:
+        """Return by how much a figure is above that of others, ± half of the 95% interval paired by these fields."""
+        own, theirs = self._by(by, field), other._by(by, field)
         both = sorted(own.keys() & theirs.keys())
         return told(paired([own[s] for s in both], [theirs[s] for s in both]), digits) if both else ""
 

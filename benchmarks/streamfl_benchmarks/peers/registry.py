@@ -14,9 +14,11 @@ from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.cbce import CBCE
 from streamfl_benchmarks.peers.client_adaptive import ClientAdaptive
+from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
 from streamfl_benchmarks.peers.fedprox import FedProx
+from streamfl_benchmarks.peers.flash import Flash
 from streamfl_benchmarks.peers.limit import Limit, RoundsOf
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.network import Network
@@ -167,6 +169,18 @@ def _cbce(s: Stream, c: Constants) -> Peer:
     return CBCE(s.scratch, c["step"], bool(c["warm"]), s.l2)
 
 
+def _coin(s: Stream, c: Constants) -> CoinBetting:
+    return CoinBetting(s.scratch, s.l2)
+
+
+def _coin_glr(s: Stream, c: Constants) -> Peer:
+    return Restarting(lambda: _coin(s, c), OnGLR())
+
+
+def _flash(s: Stream, c: Constants) -> Peer:
+    return Flash(s.scratch, c["server_step"], c["tau"], c["beta1"], eta=c["eta"], work=s.work(10), l2=s.l2)
+
+
 def _newton(s: Stream, c: Constants) -> Peer:
     return Newton(s.scratch, c["forget"], s.l2)
 
@@ -239,6 +253,12 @@ _NETWORK_GRID = grid(
     batch=(1, 2, 5, 20),
     passes=(1, 3, 10),
 )
+# With restarts: the best point without them, and its neighbours on each axis.
+_NETWORK_GLR_GRID = grid(
+    where=lambda c: c["eta"] == 0.3 or c["batch"] == 5.0, eta=(0.1, 0.3, 1.0), batch=(2, 5, 20), passes=(3,)
+)
+# Ten local steps, and a server step of about what they move.
+_FLASH_GRID = grid(server_step=(0.03, 0.1, 0.3), tau=(0.0001, 0.001, 0.01, 0.1), beta1=(0.9,), eta=(1.0, 3.0, 10.0))
 _ADWIN_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP), by_client=(0, 1))
 
 PEERS: Mapping[str, PeerSpec] = MappingProxyType(
@@ -259,11 +279,14 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "client-adam": PeerSpec(_client("adam"), _CLIENT_GRID),
         "fedavg-adwin": PeerSpec(_restarting(lambda s, c: OnADWIN(by_client=bool(c["by_client"]))), _ADWIN_GRID),
         "fedavg-glr": PeerSpec(_restarting(lambda s, c: OnGLR()), _FEDAVG_GRID),
+        "flash": PeerSpec(_flash, _FLASH_GRID),
+        "coin": PeerSpec(_coin, ALONE),
+        "coin-glr": PeerSpec(_coin_glr, ALONE),
         "cbce": PeerSpec(_cbce, grid(step=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0), warm=(0, 1))),
         "oracle": PeerSpec(_restarting(lambda s, c: AtRounds(s.at)), _FEDAVG_GRID),
         "network-64": PeerSpec(_network(64), _NETWORK_GRID),
         "network-128": PeerSpec(_network(128), _NETWORK_GRID),
-        "network-128-glr": PeerSpec(_network_glr(128), _NETWORK_GRID),
+        "network-128-glr": PeerSpec(_network_glr(128), _NETWORK_GLR_GRID),
         "newton": PeerSpec(_newton, grid(forget=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98))),
         "whitened-glr": PeerSpec(_whitened_glr, grid(step=(1.0, 4.0, 8.0, 16.0, 32.0, 64.0))),
         "limit": PeerSpec(_limit, ALONE),

@@ -135,13 +135,15 @@ class Client(ClientState):
     (('a',), array([3.]), 3, <Phase.JOINING: 'joining'>, 5.0)
     """
 
-    def learn_early(self, batch: Batch) -> None:
+    def learn_early(self, batch: Batch) -> FloatArray | None:
         """Learn the next records online before they are read; they are not learnt again later.
 
-        Does nothing if no online models learn.
+        Returns
+        -------
+        The prediction of each just before it was learnt; None if no online models learn, then nothing happens.
         """
         self._models.begin_round(self._ledger.open_round)
-        self._models.learn_early(batch, self._ledger.opened)
+        return self._models.learn_early(batch, self._ledger.opened)
 
     def answer(self, batch: Batch) -> tuple[FloatArray, tuple[str, ...]]:
         """Return predictions of some records, without using their truth, and the labels.
@@ -251,10 +253,14 @@ class Client(ClientState):
 
     def _take(self, event: ClientEvent, now: float) -> list[ClientDecision]:
         match event:
-            case RegistryPublished() | ModelPublished() | ModelsChanged() | OnlinePublished() | Roster():
-                return self._keep(event)
+            case RoundClosed() if self._ledger.place is not None:
+                self._round_closed(event, self._ledger.place)
+            case RoundOpened():
+                return self._round_opened(event, now)
             case RecordsRead(batches):
                 return self._records_read(batches, now)
+            case RegistryPublished() | ModelPublished() | ModelsChanged() | OnlinePublished() | Roster():
+                return self._keep(event)
             case RecordsFetched(batches) if self._earlier.awaited is not None:
                 self._earlier.restore(self._earlier.awaited, batches)
             case SourceEnded() | FeaturesEnded() | BufferDue() | WindowFull() | Stopped():
@@ -263,12 +269,8 @@ class Client(ClientState):
                 return self._told_place(event)
             case Refusal() if (event.client, event.incarnation) == (self.name, self.incarnation):
                 return self._take_refusal(event)
-            case RoundOpened():
-                return self._round_opened(event, now)
             case Score() | Unmask():
                 return self._take_question(event)
-            case RoundClosed() if self._ledger.place is not None:
-                self._round_closed(event, self._ledger.place)
             case Ended() if self._ledger.place is not None:
                 self._in_doubt = True
                 self._lose_place()

@@ -4,7 +4,6 @@ A client cannot detect a plausible forgery. But a message with wrong shapes or i
 message is dropped and reported, and the client asks for what it lacks.
 """
 
-from math import isfinite
 from typing import Any
 
 from streamfl.bounds import MOST_POSITIONS, NAMED, is_name
@@ -22,8 +21,8 @@ from streamfl.protocol.messages import (
     Roster,
     RoundOpened,
     Score,
+    wrong_slots,
 )
-from streamfl.protocol.registry import wrong_registry
 
 # The squared outputs of larger weights may overflow, and the scores of such a model would be useless.
 LARGEST_WEIGHT = 1e100
@@ -46,7 +45,7 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
     """
     match message:
         case RegistryPublished(registry=registry):
-            return wrong_registry(registry)
+            return registry.wrong
         case ModelPublished():
             possible = message.largest_weight <= LARGEST_WEIGHT  # false also of NaN
             return None if possible else "the weights are not a matrix of finite numbers, or are far too large"
@@ -69,8 +68,10 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
             return None if possible else "the place is impossible"
         case Roster():
             return _wrong_roster(message)
-        case RoundOpened() | Score():
-            return _wrong_slots(message) or (_wrong_opening(message) if isinstance(message, RoundOpened) else None)
+        case RoundOpened():
+            return message.wrong
+        case Score():
+            return wrong_slots(message.slots)
         case _:
             return None
 
@@ -100,23 +101,3 @@ def _wrong_roster(roster: Roster) -> str | None:
         return "the roster has far too many clients, or its number is missing"
     named = all(is_name(client) and len(key) == KEY_DIGITS for client, key in roster.keys.items())
     return None if named else "the roster has a client without a name or a key"
-
-
-def _wrong_slots(message: RoundOpened | Score) -> str | None:
-    if len({slot.name for slot in message.slots}) != len(message.slots):
-        return "a model twice"
-    return None if all(isfinite(slot.eta) for slot in message.slots) else "a step is not a number"
-
-
-def _wrong_opening(opened: RoundOpened) -> str | None:
-    held = opened.earlier.held.per_label if opened.earlier.held is not None else 0
-    if opened.period is not None and not abs(opened.period) < MOST_POSITIONS:
-        return "the period of the round is out of the range of times"
-    if min(opened.entry, opened.round) < 1 or min(opened.known_labels, opened.earlier.keep, held) < 0:
-        return "the round has impossible numbers"
-    named = {opened.serves, opened.tested or opened.serves, *(group.serves for group in opened.apart)}
-    if not named <= {slot.name for slot in opened.slots}:
-        return "the round is served or tested by a model that it does not name"
-    if opened.closes is not None and not isfinite(opened.closes):
-        return "the round closes at no time"
-    return opened.decision.wrong()

@@ -295,7 +295,7 @@ class Coordinator:
         account = carry_out(ordered, self.state)
         told: list[FromCoordinator] = [] if self.state.changed is None else [self.state.changed]
         if client in self.state.barred:
-            self._unsaved.introductions.pop(client, None)
+            self._unsaved.withdraw(client)
         if ordered.command.action == "resume" and self._unsaved.open is not None:
             self._unsaved.restart_deadline(now)
         if account is not None:
@@ -383,7 +383,7 @@ class Coordinator:
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
         if self.phase is Phase.GATHERING:
-            self._unsaved.introductions[join.client] = join
+            self._unsaved.introduce(join)
             return self._recovery.begin(now) if self.waiting_clients >= self.settings.min_clients else []
         member = self.state.members.get(join.client)
         if member is None:
@@ -436,7 +436,7 @@ class Coordinator:
         return Refusal(client=client, incarnation=incarnation, entry=entry, reason=reason, evicted=True)
 
     def _leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
-        self._unsaved.introductions.pop(leave.client, None)
+        self._unsaved.withdraw(leave.client)
         member = self.state.members.get(leave.client)
         if member is None:
             return [Publish((_goodbye(leave),))]

@@ -23,7 +23,7 @@ def begin(standing: Standing, joins: Sequence[Join], now: float) -> list[Coordin
     state.period = standing.clock.next_period(None, [join.period for join in joins])
     online = settings.learner.online
     state.online = None if online is None else online.initial(state.registry.labels)
-    standing.unsaved.introductions = {}
+    standing.unsaved.introductions, standing.unsaved.introduced = {}, 0
     open_round(standing, now)
     answers = tuple(state.answer(join, state.members[join.client]) for join in joins)
     return [Commit((*answers, *messages(standing, now)))]

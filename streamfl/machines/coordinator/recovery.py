@@ -75,7 +75,8 @@ class Recovery:
 
         def attempt(joins: list[Join], culprits: Culprits[Join], *, wait: bool = False) -> Decisions:
             there = {join.client: join for join in joins}
-            refused = self._without(replace(kept, introductions=there), culprits)
+            left = replace(kept, introductions=there, introduced=sum(join.memory for join in joins))
+            refused = self._without(left, culprits)
             return refused if wait or not joins else [*refused, *begin(self.standing, joins, now)]
 
         begun, culprits = without_culprits(joins, attempt)

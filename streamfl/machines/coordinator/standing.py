@@ -71,4 +71,4 @@ class Standing:
     def drop_other_online_state(self) -> None:
         """Drop a saved state of online models other than the present ones, which then begin with the next round."""
         online, kept = self.settings.learner.online, self.state.online
-        self.state.online = None if online is None else online.taken(kept)
+        self.state.online = None if online is None else online.recognised(kept)

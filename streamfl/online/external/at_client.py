@@ -62,9 +62,10 @@ class ExternalAtClient(AtClient):
         """Count the pending records that have been learnt."""
         return self._pass.records
 
-    def learn_next(self, batch: Batch, _: Serving | None = None) -> None:
-        """Learn the next records."""
+    def learn_next(self, batch: Batch, _: Serving | None = None) -> FloatArray:
+        """Learn the next records; return their predictions, as `served`."""
         self._served.append(self._pass.learn(batch))
+        return self._in_columns(self._served[-1])
 
     def answer(self, batch: Batch, _: Serving | None = None) -> FloatArray:
         """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""
@@ -81,7 +82,9 @@ class ExternalAtClient(AtClient):
 
         Of labels the model tells which one it answers, and no probabilities.
         """
-        served = np.concatenate([np.zeros(0), *self._served])
+        return self._in_columns(np.concatenate([np.zeros(0), *self._served]))
+
+    def _in_columns(self, served: FloatArray) -> FloatArray:
         return (served[:, None] == np.arange(len(self.labels))).astype(np.float64) if self.labels else served[:, None]
 
     def learnt(self, limits: Limits, client: str, *, measured: bool = True, coarser: int = 0) -> ExternalLearnt:

@@ -158,14 +158,17 @@ class NativeAtClient(AtClient):
         mixed = self._late.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
         return self.learner.within_believed(mixed) if self.settings.targets else mixed
 
-    def learn_next(self, batch: Batch, serving: Serving | None = None) -> None:
-        """Learn the next records."""
-        predicted = self.learner.has_predicted(batch.features, batch.X, batch.y, batch.labels)
-        rounds = None if predicted else self._of_rounds(batch, serving)
-        self._served.append(self.learner.learn(batch.features, batch.X, batch.y, batch.labels, rounds))
+    def learn_next(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
+        """Learn the next records; return the prediction of each just before it was learnt."""
+        records = batch.features, batch.X, batch.y, batch.labels
+        served = self.learner.learn_predicted(*records)
+        if served is None:
+            served = self.learner.learn(*records, self._of_rounds(batch, serving))
+        self._served.append(served)
         if self._late is not None and batch.beside is not None:
             truths = self.learner.truths(batch.y, batch.labels)
             self._late.learn(batch.beside, truths, self.learner.labels, self.learner.centre)
+        return served
 
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records: probabilities by label, or targets; shape (n, columns)."""

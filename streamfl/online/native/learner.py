@@ -18,7 +18,7 @@ from streamfl.online.native.kernels.kept_arguments import kept
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
-from streamfl.online.native.kernels.own import CELLS, DEPTH, Own
+from streamfl.online.native.kernels.own import CELLS, DEPTH, PAIR_CELLS, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
@@ -64,6 +64,7 @@ NOT_FITTING = "arrays do not fit the names: learning was interrupted, or another
 
 # Room for no predictions: of a record that is learnt without being predicted again.
 _NO_PREDICTIONS = np.zeros((0, 0))
+_NO_ROUNDS = np.zeros((1, 0))
 
 
 class LastPrediction(NamedTuple):
@@ -140,7 +141,7 @@ class NativeLearner:
         self._load()
 
     def _new_own(self) -> OwnModel:
-        return OwnModel(self.settings.targets, ferns=self.settings.targets and self.settings.has_ferns)
+        return OwnModel(self.settings.targets, self.settings.has_ferns, self.settings.seed)
 
     def _load(self) -> None:
         """Load the compiled loops, or compile them, so that no record waits for that."""
@@ -159,7 +160,7 @@ class NativeLearner:
     @property
     def records(self) -> int:
         """Count the records learnt since `begin`."""
-        return int(self._table.changes.touched.counted["records"][0])
+        return int(self._table.changes.records[0])
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -311,7 +312,7 @@ class NativeLearner:
         if self.own is None:
             return
         new = self._new_own()
-        own = new if state is None else OwnModel.of(state, targets=new.targets, ferns=new.ferns)
+        own = new if state is None else OwnModel.of(state, targets=new.targets, cells=new.cells, seed=new.seed)
         self._table.changes.arguments, self._last_prediction = None, None
         self.own = own
         self._rename_own()
@@ -440,17 +441,17 @@ class NativeLearner:
         _, change, cells, moved = table.heard
         return replace(change.after(agreed), table=moved), cells
 
-    def _heard(self, change: NativeChange) -> tuple[NativeChange, IntArray, FloatArray]:
+    def _heard(self, change: NativeChange) -> tuple[NativeChange, IntArray, Table]:
         """Return a change with cells in place of places, which rows of the table they are, and what these become."""
         agreed, table = self._agreed, self._table.agreed
         if agreed.steps.are_known:
             change = change_named(change, agreed.features)
         if agreed.chain != table.chain == change.chain:  # the table alone has moved: an interruption
             cells, rows = table.moved
-            return change, cells, wide(rows.astype(np.float64), change.table.shape[-1])
+            return change, cells, wide(rows.astype(np.float32), change.table.shape[-1])
         if agreed.steps.are_known:
             change = change_as_received(change, table.order, agreed.steps)
-        if change.chain_after(agreed) != change.chain:
+        if self.way.chain_after(change, agreed) != change.chain:
             raise PeerError("changes of agreed models do not fit the ones before: some are missing, or forged")
         cells = change.cells.astype(np.int64)
         return change, cells, change.rows(self._table.agreed_rows(cells, change.table.shape[-1]))
@@ -463,12 +464,6 @@ class NativeLearner:
     def restore(self) -> None:
         """Go back to the agreed state."""
         self.begin(self._agreed, np.zeros(0, np.int64), branch=self._branch)
-
-    def _changes(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return the rows of the table that this round changed, in order, the visits to each, and their changes."""
-        cells, before, own, visits = self._table.changed()
-        order = np.argsort(cells)
-        return cells[order], visits[order], own[order].astype(np.float64) - before[order]
 
     @property
     def agreed(self) -> NativeState:
@@ -507,7 +502,7 @@ class NativeLearner:
         again = tuple(compress(self.features, self._scaler.again))
         measured = sends_moments(self.features, again, agreed.features, measured=measured)
         second = models.second - start.second if measured else np.zeros((0, 0))
-        raw = Raw(self.records, models.weights - self._weights_about(start, centre), *self._changes(), second)
+        raw = Raw(self.records, models.weights - self._weights_about(start, centre), *self._table.changed(), second)
         numbers = self.way.numbers(raw, agreed, generator(self.settings.seed, "grid", *key), coarser)
         return NativeLearnt(
             features=self.features,
@@ -564,15 +559,13 @@ class NativeLearner:
         The predictions: probabilities of this learner's `labels` as they are after the call (all 0 before any label),
         shape (n, labels), or targets, shape (n, 1).
         """
+        served = self.learn_predicted(features, X, y, labels)
+        if served is not None:
+            return served
         parts: list[FloatArray] = []
         rounds = np.zeros((len(X), 0)) if rounds is None else rounds
         for rows in self._parts(features, X, y, labels):
-            i = rows.start
-            if self.has_predicted(features, X[rows], y[rows], labels) and self._last_prediction is not None:
-                parts.append(self._last_prediction.outputs)
-                self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), _NO_PREDICTIONS)
-                continue
-            before = None
+            i, before = rows.start, None
             if not self._knows(y, labels, i) or self._new(features, X[i]):
                 before = self.predicted(features, X[i : i + 1], rounds[i : i + 1])
                 self._add_names(features, X[i], None if self.settings.targets else labels[int(y[i])])
@@ -582,6 +575,16 @@ class NativeLearner:
                 outputs[0, : before.shape[1]], outputs[0, before.shape[1] :] = before[0], 0.0
             parts.append(outputs)
         return together(parts, self._models.weights.shape[-1])
+
+    def learn_predicted(
+        self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+    ) -> FloatArray | None:
+        """Learn the record that was predicted last, and return that prediction; None if it is another one."""
+        last = self._last_prediction
+        if last is None or not self.has_predicted(features, X, y, labels):
+            return None
+        self._run(features, X, _NO_ROUNDS, self._truths(y, labels), _NO_PREDICTIONS)
+        return last.outputs
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray | None = None) -> FloatArray:
         """Return its present predictions: probabilities, shape (n, labels), or targets, shape (n, 1)."""
@@ -620,19 +623,22 @@ class NativeLearner:
     ) -> None:
         """Predict and learn records without new names: see `predict_and_learn`."""
         self._last_prediction = None  # the mixture learns from what it mixed last
-        self._make_room_for(len(truths))
-        arguments, seen = self._kept_arguments(), self._agreed.seen + self.records
-        remembered = 0 if self.near is None else self.near.seen
-        touched = self._table.room_for(len(truths))
-        X, rounds = self._aligned(features, X), plain(rounds)
+        learnt, near = len(truths), self.near
+        if learnt:
+            self._make_room_for(learnt)
+        arguments = self._kept_arguments()
+        touched, seen = self._table.room_for(learnt), self._agreed.seen + self.records
+        X, rounds, remembered = self._aligned(features, X), plain(rounds), 0 if near is None else near.seen
         if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
-        if len(truths) and not self.settings.targets:
-            self._in_turn.extend(truths.tolist())
-        elif len(truths):
+        if not learnt:
+            return
+        if self.settings.targets:
             self._extremes = of_all((self._extremes, (float(truths.min()), float(truths.max()))))
-        if self.near is not None:
-            self.near.seen += len(truths)
+        else:
+            self._in_turn.extend(truths.tolist())
+        if near is not None:
+            near.seen += learnt
             self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
 
     def _make_room_for(self, records: int) -> None:
@@ -787,10 +793,15 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
 def _is_sound_own(own: Own, features: int, columns: int) -> bool:
     """Tell whether the own model has room for so many names, and perhaps some that are gone."""
     inputs, outputs = own.weights.shape
+    ferns, pairs = len(own.cells) - len(own.pairs), len(own.pairs)
     return (
         inputs > features
         and outputs >= columns
-        and own.table.shape == (len(own.cells) * CELLS, outputs)
+        and own.table.shape == (ferns * CELLS + pairs * PAIR_CELLS, outputs)
+        and own.pairs.shape == (pairs, 2)
+        and int(own.pairs.min(initial=0)) >= 0
+        and int(own.pairs.max(initial=-1)) < inputs - 1
+        and own.trust.shape == own.cells.shape
         and CELLS == 1 << DEPTH
         and own.known.shape == (outputs,)
         and own.predicted.shape == own.given.shape == (columns,)

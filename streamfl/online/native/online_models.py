@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Optional
 
 from streamfl.bounds import Limits
-from streamfl.learning.influence import Sent
+from streamfl.learning.influence import Contributions
 from streamfl.learning.online_models import NO_BRANCHES, Covered, OnlineModels, Renewal
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.merging import influence
@@ -89,9 +89,11 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         merged = after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed, way=self.way)
         return with_branches(agreed, learnt, branches, *merged)
 
-    def sent(self, learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int) -> Mapping[str, Sent]:
+    def contributions(
+        self, learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int
+    ) -> Mapping[str, Contributions]:
         """Return what clients learnt as numbers to be compared: the linear weights, and the cells of ferns."""
-        return influence.sent(learnt, agreed, seed)
+        return influence.contributions(learnt, agreed, seed)
 
     def times(self, learnt: NativeLearnt, share: float) -> NativeLearnt:
         """Return what a client learnt, of which a share counts."""

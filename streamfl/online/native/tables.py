@@ -4,14 +4,14 @@ A table has 128,000 rows, of which a client changes some thousand in a round. So
 same values work in one table, in turn: the changes of one are taken out before those of the next are put in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import ReferenceType, WeakSet, ref
 
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray, RealArray
+from streamfl.arrays import IntArray, RealArray, put_rows
 from streamfl.online.native.kernels.one_record import Learning
 from streamfl.online.native.kernels.steps import COUNTED, Table, Touched
 from streamfl.protocol.native.change import NativeChange
@@ -41,6 +41,17 @@ class TableChanges:
     # The client's values and visits in these rows, while the table has the agreed ones; None while it has these.
     out: tuple[Table, IntArray] | None = None
     arguments: Learning | None = None  # the arguments of the compiled loops while the changes are in the table
+    spare: int = 0  # at least so many more rows have room in `touched`; 0: that is not known
+    records: IntArray = field(init=False)  # the number of records, shape (1,): a view of `touched.counted`
+
+    def __post_init__(self) -> None:
+        """Keep the view: to make it takes as long as to look up the rest."""
+        self.records = self.touched.counted["records"]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin as a copy, whose view is of its own counts."""
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @property
     def cells(self) -> IntArray:
@@ -71,7 +82,7 @@ class AgreedTable:
         # The rows by which the values came from those before, and what they became.
         self.moved: tuple[IntArray, RealArray] = np.zeros(0, np.int64), np.zeros((0, *values.shape[1:]))
         # What a published change does to these values, for clients that know the same: see `NativeLearner.following`.
-        self.heard: tuple[object, NativeChange, IntArray, FloatArray] | None = None
+        self.heard: tuple[object, NativeChange, IntArray, Table] | None = None
         self._order: Order | None = None
         self.users: WeakSet[ClientTable] = WeakSet()
         self._state = object()  # another one when the agreed values are changed in place
@@ -85,10 +96,11 @@ class AgreedTable:
             self.take_out()
             before = self.values.take(changes.cells, axis=0)[..., : changes.columns]
             changes.touched = changes.touched._replace(cells=changes.cells, before=np.ascontiguousarray(before))
+            changes.spare = 0
             self.changes = changes
         if changes.out is not None:
             values, visits = changes.out
-            self.values[changes.cells, :, : values.shape[-1]] = values
+            put_rows(self.values, changes.cells, values)
             self.visits[changes.cells] = visits
             changes.out = None
 
@@ -103,12 +115,12 @@ class AgreedTable:
             changes.out = values, self.visits.take(changes.cells)
         self.undo(changes)
         nothing = changes.touched.before[:0].copy()  # the agreed values are here
-        changes.touched = changes.touched._replace(cells=changes.cells.copy(), before=nothing)
+        changes.touched, changes.spare = changes.touched._replace(cells=changes.cells.copy(), before=nothing), 0
 
     def undo(self, changes: TableChanges) -> None:
         """Restore the agreed values, if these changes are in."""
         if self.changes is changes:
-            self.values[changes.cells, :, : changes.columns] = changes.before
+            put_rows(self.values, changes.cells, changes.before)
             self.visits[changes.cells] = 0
             self.changes = None
 
@@ -153,12 +165,12 @@ class AgreedTable:
     def change(self, cells: IntArray, rows: RealArray, chain: str) -> None:
         """Set agreed rows, for all clients that use this table; columns that the rows lack become 0."""
         self.take_out()
-        columns = rows.shape[-1]
+        columns, before = rows.shape[-1], self.columns
         self.moved, self.heard, self._order = (cells, rows), None, None
         self.chain, self.columns, self._next, self._state = chain, columns, [], object()
         self.widen(columns)
-        self.values[..., columns:] = 0.0
-        self.values[cells, :, :columns] = rows[: len(cells)]
+        self.values[..., columns:before] = 0.0
+        put_rows(self.values, cells, rows[: len(cells)])
 
     def copy(self) -> "AgreedTable":
         """Return a table with the same agreed values."""
@@ -263,10 +275,13 @@ class ClientTable:
         self.agreed = self._tables.add(AgreedTable(*state["agreed"]))
         self.agreed.users.add(self)
 
-    def _move(self, agreed: AgreedTable, columns: int) -> None:
+    def _move(self, agreed: AgreedTable, columns: int, room: Touched | None = None) -> None:
         agreed.widen(columns)
         agreed.users.add(self)
-        self.agreed, self.changes = agreed, TableChanges(_no_changes(columns, agreed.values.shape[1]), columns)
+        touched = _no_changes(columns, agreed.values.shape[1])
+        if room is not None and room.before.shape[1:] == touched.before.shape[1:]:
+            touched = touched._replace(cells=room.cells, before=room.before)
+        self.agreed, self.changes = agreed, TableChanges(touched, columns, spare=len(touched.cells))
 
     def enter(self) -> AgreedTable:
         """Put the client's changes into the agreed table, and return it."""
@@ -301,17 +316,22 @@ class ClientTable:
             if cells is None
             else self._tables.after(old, cells, rows, chain)
         )
-        self._move(new, rows.shape[-1])
+        self._move(new, rows.shape[-1], self.changes.touched)
         if new is not old:
             old.users.discard(self)
 
     def widen(self, columns: int) -> None:
         """Add columns of zeros, for labels that are new at the client."""
         self.agreed.widen(columns)
-        self.changes.arguments, self.changes.columns = None, columns
+        self.changes.arguments, self.changes.columns, self.changes.spare = None, columns, 0
 
     def room_for(self, records: int) -> Touched:
         """Return arrays with room for the rows that so many more records may be the first to change."""
+        changes = self.changes
+        changes.spare -= TOUCHED * records
+        return changes.touched if changes.spare >= 0 else self._with_room_for(records)
+
+    def _with_room_for(self, records: int) -> Touched:
         rows = len(self.enter().values)
         changes, touched = self.changes, self.changes.touched
         wanted = min(rows, int(touched.counted["rows"][0]) + TOUCHED * records)
@@ -320,14 +340,17 @@ class ClientTable:
             cells, before = np.zeros(room, np.int64), np.zeros((room, *changes.before.shape[1:]), np.float32)
             cells[: len(changes.cells)], before[: len(changes.cells)] = changes.cells, changes.before
             changes.touched = Touched(cells, before, touched.counted)
+        changes.spare = len(changes.touched.cells) - wanted
         return changes.touched
 
     def changed(self) -> tuple[IntArray, Table, Table, IntArray]:
-        """Return the rows that the client changed, their agreed values, its own, and the visits of each."""
-        cells = self.changes.cells
+        """Return the rows that the client changed, rising, their agreed values, its own, and the visits of each."""
         table, columns = self.enter(), self.changes.columns
+        cells, places = np.sort(self.changes.cells), np.zeros(len(table.visits), np.int64)
+        places[self.changes.cells] = np.arange(len(self.changes.cells))
+        before = self.changes.before.take(places[cells], axis=0)
         own = np.ascontiguousarray(table.values.take(cells, axis=0)[..., :columns])
-        return cells, self.changes.before, own, table.visits.take(cells)
+        return cells, before, own, table.visits.take(cells)
 
 
 def wide(array: npt.NDArray[F], columns: int) -> npt.NDArray[F]:

@@ -55,6 +55,7 @@ from streamfl.protocol.messages.rounds import (
     Slot,
     TotalsAsked,
     asked_of,
+    wrong_slots,
 )
 from streamfl.protocol.messages.scores import Score, Scores
 from streamfl.protocol.messages.updates import KeptRecords, LabelSums, Learnt, Numbers, Served, SlotLosses, Update
@@ -120,6 +121,7 @@ __all__ = [
     "asked_of",
     "digest_of",
     "ends_of",
+    "wrong_slots",
 ]
 
 FromClient = Join | Leave | Update | Scores | Unmasked

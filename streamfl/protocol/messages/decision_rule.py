@@ -48,6 +48,17 @@ class DecisionRule(FieldGroup):
         weights = np.array([self.weights.get(label, 1.0) for label in labels])
         return likeliest(P * weights ** (self.power if power is None else power))
 
+    def code(self, p: FloatArray, labels: Sequence[str]) -> int:
+        """Return the index of the label that answers one record, -1 without any; p has shape (labels,).
+
+        >>> LIKELIEST.code(np.array([0.2, 0.5, 0.5]), ("a", "b", "c")), LIKELIEST.code(np.zeros(2), ("a", "b"))
+        (1, -1)
+        """
+        if self.weights:
+            return int(self.codes(p[None], labels)[0])
+        code = int(p.argmax()) if len(p) else 0
+        return code if len(p) and p[code] else int(NO_LABEL)
+
     def wrong(self) -> str | None:
         """Return why no coordinator can have made this rule, or None; a comparison with NaN is false."""
         possible = all(LEAST <= weight <= LARGEST for weight in self.weights.values())

@@ -48,6 +48,7 @@ class RoundClosed(Message):
     records: int
     trained: int
     rejected: int
+    # `losses`, `readings` and the sums of `served` have six digits: they are for people, and decide nothing.
     losses: Mapping[str, float]  # by slot, the mean score of the live models before training
     serves: str  # the slot of the model that served this round
     readings: Mapping[str, Reading]  # by detector, its statistic and threshold

@@ -66,6 +66,11 @@ class ModelsChanged(Message):
     digest: str
 
     @cached_property
+    def largest_number(self) -> float:
+        """Return the largest magnitude of a difference in steps; cached for all clients of a process."""
+        return float(np.abs(self.numbers).max(initial=0.0))
+
+    @cached_property
     def known(self) -> list[tuple[tuple[FloatArray | None, ...], Mapping[str, FloatArray]]]:
         """Return the models that were found last, and those before: the clients of a process share them."""
         return []

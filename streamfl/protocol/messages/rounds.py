@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
 
+from streamfl.bounds import MOST_POSITIONS
 from streamfl.protocol.messages.base import FieldGroup, Message
 from streamfl.protocol.messages.decision_rule import LIKELIEST, DecisionRule
 
@@ -37,6 +40,13 @@ class Slot:
 def asked_of(client: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
     """Return the slots that a client scores."""
     return tuple([slot for slot in slots if slot.clients is None or slot.is_for(client)])
+
+
+def wrong_slots(slots: Sequence[Slot]) -> str | None:
+    """Return why there can be no such slots, or None."""
+    if len({slot.name for slot in slots}) != len(slots):
+        return "a model twice"
+    return None if all(isfinite(slot.eta) for slot in slots) else "a step is not a number"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +154,22 @@ class RoundOpened(Message):
     # version.
     online: bool = False
     tested: str = ""  # the slot whose scores updates sum by label; empty: the one that serves the client
+
+    @cached_property
+    def wrong(self) -> str | None:
+        """Return why there can be no such round, or None; cached for all clients of a process."""
+        return wrong_slots(self.slots) or self._wrong_numbers() or self.decision.wrong()
+
+    def _wrong_numbers(self) -> str | None:
+        held = self.earlier.held.per_label if self.earlier.held is not None else 0
+        if self.period is not None and not abs(self.period) < MOST_POSITIONS:
+            return "the period of the round is out of the range of times"
+        if min(self.entry, self.round) < 1 or min(self.known_labels, self.earlier.keep, held) < 0:
+            return "the round has impossible numbers"
+        named = {self.serves, self.tested or self.serves, *(group.serves for group in self.apart)}
+        if not named <= {slot.name for slot in self.slots}:
+            return "the round is served or tested by a model that it does not name"
+        return None if self.closes is None or isfinite(self.closes) else "the round closes at no time"
 
     @property
     def scores_again(self) -> bool:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, IntArray, RealArray
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.extremes import Extremes
 from streamfl.protocol.native.mixed import AgreedMixture
@@ -64,7 +64,7 @@ class NativeChange:
     second: FloatArray
     weights: FloatArray
     cells: FloatArray
-    table: FloatArray
+    table: RealArray
     seen: int
     moments: Moments
     norms: FloatArray
@@ -135,12 +135,12 @@ class NativeChange:
             return second + second * ((self.seen - grown.seen) / seen)
         return (second * (self.since / seen) if self.since else second) + self.each * self.second
 
-    def rows(self, before: npt.NDArray[np.floating]) -> FloatArray:
+    def rows(self, before: RealArray) -> npt.NDArray[np.float32]:
         """Return the rows `cells` of the table after the round, from those before, with all columns.
 
         Clients keep the table in 32 bits, so it changes in 32 bits everywhere.
         """
-        return (before.astype(np.float32) + self.table.astype(np.float32)).astype(np.float64)
+        return before.astype(np.float32, copy=False) + self.table.astype(np.float32, copy=False)
 
 
 def chained(before: str, *changes: FloatArray | IntArray) -> str:

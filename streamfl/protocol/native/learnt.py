@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.arrays import HOLDS_ARRAYS, FloatArray, RealArray
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.extremes import Extremes
 from streamfl.protocol.native.mixed import AgreedMixture
@@ -45,7 +45,7 @@ class NativeLearnt:
     # for the rows if steps are agreed on.
     cells: FloatArray
     visits: FloatArray
-    table: FloatArray
+    table: RealArray
 
     # The number of records with each label, shape (columns,), and how many of these each model predicted right before
     # it learnt them, shape (models, columns).

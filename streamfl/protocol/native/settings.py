@@ -28,6 +28,9 @@ KINDS = len(DEPTHS) * len(FERN)
 # The ferns of a client's own model of targets: the first ones of the first depth.
 OWN_FERNS = 100
 
+# The most pairs of features of a client's own model. docs/choices.md, "Pairs of features".
+OWN_PAIRS = 100
+
 # The last records among which each of the neighbour experts searches.
 MEMORIES = (100, 1000)
 

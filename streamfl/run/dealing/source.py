@@ -100,8 +100,10 @@ class TableSource:
         return self._columns(span, wanted, wanted - np.searchsorted(self._bad, wanted))
 
     def _batch(self, start: int, end: int) -> Batch:
-        first, last = np.searchsorted(self._bad, [start, end])
         positions = np.arange(start, end, dtype=np.int64)
+        if not len(self._bad):
+            return self._columns(Span(self.name, start, end), positions, slice(start, end))
+        first, last = np.searchsorted(self._bad, [start, end])
         good = positions if first == last else np.delete(positions, self._bad[first:last] - start)
         batch = self._columns(Span(self.name, start, end), good, slice(start - first, end - last))
         if first == last:

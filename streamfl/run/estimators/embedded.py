@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.bounds import Limits
 from streamfl.errors import BrokenInvariantError, UsageError
 from streamfl.learning.error_quantiles import ErrorQuantiles
@@ -25,6 +25,7 @@ from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.decisions import PostUpdate, Predicted, Refused
 from streamfl.protocol.messages import DecisionRule, FromCoordinator, LocalDrift, Restarted, RoundClosed
 from streamfl.protocol.messages.decision_rule import named
+from streamfl.protocol.native.extremes import Extremes, extremes, of_all
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import Batch, Span, without_infinity
 from streamfl.protocol.registry import TargetUnit
@@ -96,6 +97,14 @@ class ClientSource:
         return [batch for batch in batches if len(batch)]
 
 
+def _asked(n: int) -> tuple[Span, IntArray, FloatArray]:
+    """Return what all records have in common of which predictions are asked."""
+    return Span("", 0, n), np.arange(n), np.zeros(n)
+
+
+ONE = _asked(1)
+
+
 def _names(batch: Batch) -> tuple[str, ...]:
     return batch.features
 
@@ -144,6 +153,7 @@ class EmbeddedFederation:
     infinite: int = 0
     places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
     local_places: deque[RecordPlace] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    _extremes: Extremes = ()  # of the targets so far; () for good in what a version before 0.3.0 has saved
     _starts: dict[int, int] = field(default_factory=dict)
     _errors: dict[str, ErrorQuantiles] = field(default_factory=dict)
     _repeats: bool = False
@@ -159,6 +169,9 @@ class EmbeddedFederation:
     _incarnation: int = 0
     _learning: bool = False
     _features: set[str] = field(default_factory=set)
+    # The features, and the labels, that were added last: those of the next record are mostly the same objects.
+    _added: tuple[str, ...] = ()
+    _added_labels: tuple[str, ...] = ()
     _learner: Learner = field(init=False)
     _pairs_features: bool = field(init=False)
 
@@ -237,7 +250,7 @@ class EmbeddedFederation:
         while at < len(X):
             with Uninterrupted():
                 self._learning = True
-                at += self._learn_in_round(client, features, X[at:], y[at:], labels)
+                at += self._learn_in_round(client, features, X[at:] if at else X, y[at:] if at else y, labels)
                 self._learning = False
 
     def repeat(
@@ -263,15 +276,17 @@ class EmbeddedFederation:
         """Learn as many records as the round has room for; close it if it is full. Return how many were learnt."""
         self._contributors[client] = None
         taken = min(len(X), max(1, self.round_size * len(self._contributors) - self._learnt_in_round))
-        follows, online = self.follows_errors and not self._repeats, self._clients[client].machine.online_models
-        served = self._predictions(client, features, X[:taken])[:, 0] if follows and online is None else None
-        batch = self._sources[client].add(features, X[:taken], y[:taken], labels)
-        self._clients[client].machine.learn_early(batch)
-        if follows and online is not None:
-            served = online.served[-taken:, 0]
-        if served is not None:
-            self._follow_errors(client, y[:taken], served)
-        self._add_labels(labels, y[:taken])
+        if taken < len(X):
+            X, y = X[:taken], y[:taken]
+        machine, follows = self._clients[client].machine, self.follows_errors and not self._repeats
+        if self.task == "regression" and (self._extremes or not self.learnt):  # else those before are not known
+            self._extremes = of_all((self._extremes, (float(y.min()), float(y.max()))))
+        by_rounds = self._predictions(client, features, X) if follows and machine.online_models is None else None
+        served = machine.learn_early(self._sources[client].add(features, X, y, labels))
+        served = by_rounds if served is None else served
+        if follows and served is not None:
+            self._follow_errors(client, y, served[:, 0])
+        self._add_labels(labels, y)
         self._learnt_in_round += taken
         if self._learnt_in_round >= self.round_size * len(self._contributors):
             self._close_round()
@@ -295,7 +310,7 @@ class EmbeddedFederation:
         ValueError
             There are too many of them.
         """
-        if self._features.issuperset(features):
+        if features is self._added:
             return
         most = MOST_ONLINE_FEATURES if self._pairs_features else MOST_FEATURES
         if len(self._features.union(features)) > most:
@@ -304,6 +319,7 @@ class EmbeddedFederation:
                 "hash them into fewer, for instance with river.preprocessing.FeatureHasher"
             )
         self._features.update(features)
+        self._added = features
 
     def _check_uninterrupted(self) -> None:
         """Refuse to continue after an interrupted call: it may have left the models half updated.
@@ -331,7 +347,7 @@ class EmbeddedFederation:
             kind = "targets" if self.task == "regression" else "labels"
             raise ValueError(f"{len(X)} records but {len(y)} {kind}: give one for each record")
 
-    def admit(self, clients: Iterable[str], features: tuple[str, ...]) -> None:
+    def admit(self, clients: Sequence[str], features: tuple[str, ...]) -> None:
         """Check, before any record is learnt, that there is room for the clients of records, and for their features.
 
         Raises
@@ -339,14 +355,13 @@ class EmbeddedFederation:
         ValueError
             There would be too many clients or features.
         """
-        named = dict.fromkeys(clients)
-        new = [name for name in named if name not in self._clients]
+        new = [*dict.fromkeys(name for name in clients if name not in self._clients)]
         room = MOST_CLIENTS - len(self._clients)
         if len(new) > room:
             raise ValueError(
                 f"more than {MOST_CLIENTS} clients: does {new[room]!r} come from a feature that names clients?"
             )
-        if named:
+        if clients:
             self._add_features(features)
 
     def answer(self, client: str, features: tuple[str, ...], X: FloatArray) -> FloatArray:
@@ -363,8 +378,8 @@ class EmbeddedFederation:
         X, _ = without_infinity(X)
         if node is None:
             return np.zeros((len(X), columns))
-        batch = Batch(Span("", 0, len(X)), np.arange(len(X)), features, X, np.zeros(len(X)))
-        predicted, labels = node.machine.answer(batch)
+        span, at, unknown = ONE if len(X) == 1 else _asked(len(X))
+        predicted, labels = node.machine.answer(Batch(span, at, features, X, unknown))
         if self.task == "regression":
             return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
         if not labels:
@@ -379,6 +394,12 @@ class EmbeddedFederation:
         """Return the label that answers by each row of probabilities; None where all are 0."""
         rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
         return named(rule.codes(P, self.labels), self.labels)
+
+    def decided_one(self, p: FloatArray) -> str | None:
+        """Return the label that answers one record: see `decided`."""
+        rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
+        code = rule.code(p, self.labels)
+        return None if code < 0 else self.labels[code]
 
     @property
     def _first_rule(self) -> DecisionRule:
@@ -407,7 +428,8 @@ class EmbeddedFederation:
         parts = {name: native.own_part() for name in self._clients if own and (native := self._native(name))}
         machine = self._coordinator.machine
         others = sorted(self._features.difference(machine.serving()[0].features))
-        return ServedModel.of(machine, self.learning, parts, left_out=(*left_out, *others), **names)
+        names |= {"left_out": (*left_out, *others), "extremes": extremes(np.array(self._extremes))}
+        return ServedModel.of(machine, self.learning, parts, **names)
 
     @property
     def _places(self) -> dict[str, int]:
@@ -455,6 +477,7 @@ class EmbeddedFederation:
             restarted=self.restarted,
             unlearnt=self.unlearnt,
             infinite=self.infinite,
+            extremes=self._extremes,
             state=self.state,
             clients=tuple(self._saved_client(name) for name in self._clients),
         )
@@ -487,6 +510,7 @@ class EmbeddedFederation:
         self.rounds, self.labels, self.shares = saved.rounds, saved.labels, dict(saved.shares)
         self.unlearnt = saved.unlearnt
         self.infinite = saved.infinite
+        self._extremes = saved.extremes
         self.restarts.extend(saved.restarts)
         self.places.extend(saved.places)
         self.local_places.extend(saved.local_places)
@@ -590,10 +614,13 @@ class EmbeddedFederation:
         self._starts.pop(t - MOST_ROUNDS, None)
 
     def _add_labels(self, labels: tuple[str, ...], y: FloatArray) -> None:
-        if labels:
-            known = set(self.labels)
-            seen = (labels[int(code)] for code in dict.fromkeys(y.tolist()))
-            self.labels += tuple(label for label in seen if label not in known)
+        if labels is self._added_labels:
+            return
+        known = set(self.labels)
+        seen = (labels[int(code)] for code in dict.fromkeys(y.tolist()))
+        self.labels += tuple(label for label in seen if label not in known)
+        if set(labels) <= set(self.labels):
+            self._added_labels = labels
 
     def _take(self, event: FromCoordinator | Refused | Predicted | PostUpdate) -> None:
         match event:

@@ -10,6 +10,7 @@ from streamfl.arrays import FloatArray
 from streamfl.run.estimators.rows import whole_text
 
 Label = bool | int | float | str
+PLAIN = frozenset((bool, int, float, str))
 
 # With more different labels the column probably holds targets, or identifies records.
 MOST_LABELS = 1000
@@ -47,6 +48,19 @@ class LearntLabels:
     given: dict[str, Label] = field(default_factory=dict)
     names: tuple[str, ...] = ()  # the names in order of first appearance
     _places: dict[Label, int] = field(default_factory=dict)
+    # Labels that were encoded alone since the last new one.
+    _encoded: dict[Label, EncodedLabels] = field(default_factory=dict)
+
+    def encode_one(self, label: Any) -> EncodedLabels:
+        """Return one label as an index: see `encode`."""
+        if type(label) not in PLAIN:
+            return self.encode([label])
+        known = self._encoded.get(label)
+        if known is None:
+            known = self.encode([label])
+            if not known.new:
+                self._encoded[label] = known
+        return known
 
     def encode(self, labels: Iterable[Any]) -> EncodedLabels:
         """Return labels as indices. New labels are not added yet, since their records may still be refused.
@@ -72,6 +86,7 @@ class LearntLabels:
     def restore(self, labels: Sequence[Label]) -> None:
         """Add labels in this order."""
         for label in labels:
+            self._encoded.clear()
             self._places.setdefault(label, len(self.names))
             self.given[str(label)] = label
             self.names += (str(label),)

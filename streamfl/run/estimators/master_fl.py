@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
@@ -33,6 +33,7 @@ OBJECTIVES: tuple[str, ...] = get_args(LearningSettings.model_fields["objective"
 
 # A record of weight w is learnt w times.
 MOST_WEIGHT = 1000.0
+NUMBER = int | float | np.integer | np.floating
 
 
 class _MasterFL(base.Estimator):
@@ -277,7 +278,7 @@ class _MasterFL(base.Estimator):
         self._weighed += 1
         return whole + int(generator(int(self.seed), "weight", self._weighed).random() < weight - whole)
 
-    def _begin(self, clients: Iterable[str], features: tuple[str, ...]) -> None:
+    def _begin(self, clients: Sequence[str], features: tuple[str, ...]) -> None:
         """Begin a call that learns records of these clients; refuse too many clients or features."""
         self._federation.admit(clients, features)
         self._restarted_before = self._federation.restarted
@@ -404,7 +405,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record `w` times; a fractional weight is rounded up or down at random, its mean being `w`."""
-        encoded = self._labels.encode([y])
+        encoded = self._labels.encode_one(y)
         row = self._rows.row(x)
         client, times = self._client_of(x), self._times(w)
         self._begin([client] if times else [], row.features)
@@ -421,7 +422,8 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the label that `objective` chooses, the most probable by default; None before the first was seen."""
-        return self._decided(self._answer(x)[None])[0]
+        name = self._federation.decided_one(self._answer(x))
+        return None if name is None else self._labels.given[name]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn records in order, as `learn_one` would; X is a data frame, or an array of shape (n, d)."""
@@ -595,7 +597,7 @@ def _weight(w: Any) -> float:
     >>> _weight(2), _weight(np.float32(0.5))
     (2.0, 0.5)
     """
-    if not isinstance(w, int | float | np.integer | np.floating) or not 0 <= w <= MOST_WEIGHT:
+    if not isinstance(w, NUMBER) or not 0 <= w <= MOST_WEIGHT:
         raise ValueError(f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
     return float(w)
 

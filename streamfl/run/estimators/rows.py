@@ -59,14 +59,14 @@ class Rows:
         ValueError
             The record is not a dict, or two features have the same name.
         """
-        if not isinstance(x, Mapping):
-            raise ValueError(f"a record is a {type(x).__name__}: a dict of features to values is expected")  # noqa: TRY004
+        if type(x) is not dict and not isinstance(x, Mapping):
+            raise ValueError(f"a record is a {type(x).__name__}: a dict of features to values is expected")
         keys = tuple(x)
         known = self._orders.get(keys)
         if known is not None:
             features, own = known
             try:
-                return Encoded(features, np.fromiter([x[key] for key in own], np.float64, len(own))[None, :])
+                return Encoded(features, np.fromiter([x[key] for key in own], np.float64, len(own))[None])
             except (TypeError, ValueError, OverflowError):
                 pass
         named = _named([key for key in keys if self.without is None or key != self.without])

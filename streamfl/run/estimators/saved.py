@@ -20,6 +20,7 @@ from streamfl.online.native.private.neighbours import Neighbours
 from streamfl.online.native.private.own_state import OwnState
 from streamfl.plugins.detectors import named_detector
 from streamfl.protocol.messages import LocalDrift, Restarted
+from streamfl.protocol.native.extremes import Extremes, are_sound
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.sleeping import Rest
 from streamfl.protocol.records import LARGEST_TARGET, Batch, Span
@@ -161,7 +162,8 @@ class RecordPlace:
 class SavedFederation:
     """An embedded federation in the middle of a round.
 
-    `since` counts the records of the open round, `contributors` names the clients that they came from.
+    `since` counts the records of the open round, `contributors` names the clients that they came from. `extremes` are
+    the least and the largest target so far.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -179,6 +181,7 @@ class SavedFederation:
     unlearnt: int = 0
     infinite: int = 0
     restarted: int = 0
+    extremes: Extremes = ()
     places: tuple[RecordPlace, ...] = ()
     local_places: tuple[RecordPlace, ...] = ()
     starts: Mapping[int, int] = field(default_factory=dict)
@@ -191,6 +194,8 @@ class SavedFederation:
         }  # fmt: skip
         for name, count in counts.items():
             _must(_counts(count), f"{name} is {count}")
+        known = are_sound(self.extremes) and not (self.extremes and not targets)
+        _must(known, "the least and the largest target are impossible")
         _must(len(self.places) == len(self.restarts), "there are more or fewer places of restarts than restarts")
         of_drifts = len(self.local_places) == len(self.local_drifts)
         _must(of_drifts, "there are more or fewer places of local drifts than of these")

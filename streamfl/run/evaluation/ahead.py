@@ -33,8 +33,10 @@ class Ahead:
     at: FloatArray  # when each row of the table came
     most: int = 0  # the most later records, over all predictions so far
     _new: list[Span] = field(default_factory=list)
-    _learnt: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
-    _later: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    _learnt: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # how often each rank was learnt
+    _highest: int = -1  # the highest rank that was learnt
+    _first: int = 0  # the rank at which `_later` begins
+    _later: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))  # learnt of a rank or later
 
     @cached_property
     def _ranks(self) -> dict[str, IntArray]:
@@ -58,15 +60,24 @@ class Ahead:
         if not len(ranks):
             return
         self._count_new()
-        self.most = max(self.most, int(self._later[ranks.min() + 1]))
+        self.most = max(self.most, self._learnt_from(int(ranks.min()) + 1))
 
     def _count_new(self) -> None:
         """Count what was learnt since the last prediction."""
-        if len(self._later) and not self._new:
-            return
         if not len(self._learnt):
-            self._learnt = np.zeros(2 + max(int(ranks.max(initial=-1)) for ranks in self._ranks.values()), np.int64)
-        for span in self._new:
-            np.add.at(self._learnt, self._ranks_of(span.partition, span.start, span.end), 1)
+            self._learnt = np.zeros(1 + max(int(ranks.max(initial=-1)) for ranks in self._ranks.values()), np.int64)
+        for ranks in [self._ranks_of(span.partition, span.start, span.end) for span in self._new]:
+            np.add.at(self._learnt, ranks, 1)
+            self._highest = max(self._highest, int(ranks.max(initial=-1)))
+        if self._new:
+            self._first, self._later = self._highest + 1, self._later[:0]
         self._new.clear()
-        self._later = np.cumsum(self._learnt[::-1])[::-1]  # learnt of a rank or later
+
+    def _learnt_from(self, rank: int) -> int:
+        """Return how many records of a rank or later were learnt; mostly few lie between it and the highest one."""
+        if rank > self._highest:
+            return 0
+        if rank < self._first:  # twice as far back as before, so that many predictions count few ranks again
+            self._first = max(0, min(rank, self._highest + 1 - 2 * len(self._later)))
+            self._later = np.cumsum(self._learnt[self._first : self._highest + 1][::-1])[::-1]
+        return int(self._later[rank - self._first])

@@ -61,11 +61,18 @@ class BytesARecord(ResultPart):
 
     See `streamfl.runtime.transport.traffic`. `up`: what clients send. `down`: what the coordinator publishes, which
     every client reads. `raw`: the features of a record as float32.
+
+    >>> BytesARecord(up=56.4, down=4.5, raw=216.0).read_by_each(clients=20)
+    90.0
     """
 
     up: float
     down: float
     raw: float
+
+    def read_by_each(self, clients: int) -> float:
+        """Return the bytes that a client reads for each of its own records, in the mean over clients."""
+        return clients * self.down
 
 
 class BytesBudget(ResultPart):

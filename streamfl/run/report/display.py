@@ -346,7 +346,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),
-        *([("bytes", _bytes(result.bytes))] if result.bytes else []),
+        *([("bytes", _bytes(result.bytes, result.clients))] if result.bytes else []),
         *([("budget", _budget(result.budget))] if result.budget else []),
         *([("privacy", _privacy(result.privacy))] if result.privacy else []),
         ("time", rate),
@@ -354,8 +354,9 @@ def _lines(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _bytes(bytes_: BytesARecord) -> str:
-    return f"per record: {bytes_.up:.1f} sent, {bytes_.down:.1f} published; raw float32 would be {bytes_.raw:.0f}"
+def _bytes(bytes_: BytesARecord, clients: int) -> str:
+    read = f"{bytes_.read_by_each(clients):.1f} read by its client ({bytes_.down:.1f} published, once for all)"
+    return f"per record: {bytes_.up:.1f} sent, {read}; raw float32 would be {bytes_.raw:.0f}"
 
 
 def _late(result: Result) -> str:

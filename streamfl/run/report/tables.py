@@ -226,7 +226,9 @@ def _facts(result: Result) -> list[tuple[str, Any, str]]:
         rows.append(("predictions", {"text": serves(result.serving), "full": names}, "by share"))
     if result.bytes:
         raw = f"the record itself has {result.bytes.raw:.0f} as float32"
+        read = f"{result.bytes.read_by_each(result.clients):.1f} per record of its own"
         rows.append(("bytes sent", f"{result.bytes.up:.1f} per record", raw))
+        rows.append(("bytes that a client reads", read, f"{result.bytes.down:.1f} published, once for all clients"))
     speed = f"{count(result.records_per_second)} records/s"
     rows.append(("time", f"{result.seconds:,.1f} s", speed))
     rows.append(("streamfl", result.streamfl, ""))

@@ -19,9 +19,9 @@ OfRound = ModelPublished | ModelsChanged | OnlinePublished
 # The first entries are all encoded, and from then on one in so many: to encode all would slow a replay down.
 FIRST, EVERY = 4, 8
 
-# Of an entry this many messages of clients are encoded, and from then on one in so many. One client in eight in turn
-# sends more than others: with seven, all turns are counted.
-MOST, ONE_IN = 64, 7
+# Of an entry this many messages of clients are encoded, then one in `ONE_IN`, and after `MANY` one in its square. One
+# client in eight in turn sends more than others: with seven, all turns are counted.
+MOST, ONE_IN, MANY = 64, 7, 512
 
 
 @dataclass
@@ -29,10 +29,10 @@ class Traffic:
     """The bytes per record of what clients send and of what the coordinator publishes.
 
     The messages of some rounds are encoded to be counted: of the first four entries all, then of every eighth, with
-    eight times the weight. Of these the messages of 64 clients, and of every seventh client more, with seven times
-    the weight. Rounds that are published whole are all counted. What the coordinator writes as JSON is counted as
-    gzip makes it, each message alone; a log may put several together. Parts and headers of a log are not counted.
-    Records are those of the ledger.
+    eight times the weight. Of these the messages of 64 clients; of further ones every seventh with seven times the
+    weight, and after 512 every 49th. Rounds that are published whole are all counted. What the coordinator writes as
+    JSON is counted as gzip makes it, each message alone; a log may put several together. Parts and headers of a log
+    are not counted. Records are those of the ledger.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Traffic:
         weight = 1 if self._entry <= FIRST else EVERY if self._entry % EVERY == 0 else 0
         if isinstance(message, FromClient):
             self._sent += 1
-            weight *= 1 if self._sent <= MOST else ONE_IN * (self._sent % ONE_IN == 0)
+            weight *= self._stands_for()
         elif isinstance(message, OfRound) and message.version % WHOLE_EVERY == 0:
             weight = 1
         if weight:
@@ -67,6 +67,13 @@ class Traffic:
                 self.records += weight * message.records
         if isinstance(message, RoundOpened):
             self._entry, self._sent = message.entry, 0
+
+    def _stands_for(self) -> int:
+        """Return for how many messages of clients the last one is counted, 0 if it is not encoded."""
+        if self._sent <= MOST:
+            return 1
+        one_in = ONE_IN if self._sent <= MANY else ONE_IN**2
+        return one_in if self._sent % one_in == 0 else 0
 
     @property
     def bytes_per_record(self) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """What holds of the committed runs themselves; `make results-check` compares them with the pages."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
@@ -9,6 +10,7 @@ from streamfl_benchmarks import run_file
 from streamfl_benchmarks.code import CODE, ROOT, digest
 from streamfl_benchmarks.federated import BestInHindsight
 from streamfl_benchmarks.methods import FEDERATIONS
+from streamfl_benchmarks.one_by_one import Nearest
 from streamfl_benchmarks.peers.registry import PEERS
 from streamfl_benchmarks.regret import load
 from streamfl_benchmarks.regret_players import STEPS as REGRET_STEPS
@@ -40,8 +42,14 @@ TURNS_INTO = {
     "epsilon": "FedAvg as it grows",
     "rho_scale": "a profile that never alarms, as it grows",
 }
-# No batch has fewer records.
-NATURAL = {"batch": {1.0}}
+# No batch has fewer records, and fewer cannot vote.
+NATURAL = {"batch": {1.0}, "k": {1.0}}
+
+
+def variants(method: str) -> Iterable[str]:
+    if method in PEERS:
+        return PEERS[method].variants
+    return Nearest().variants if method == "nearest-pooled" else cast(BestInHindsight, FEDERATIONS[method]).variants
 
 
 def test_no_best_step_of_a_committed_run_is_at_the_edge_of_its_grid() -> None:
@@ -49,8 +57,7 @@ def test_no_best_step_of_a_committed_run_is_at_the_edge_of_its_grid() -> None:
     for run in Results.read(RUNS / "drift.json.gz").runs.values():
         if not run.variant:
             continue
-        known = PEERS[run.method] if run.method in PEERS else cast(BestInHindsight, FEDERATIONS[run.method])
-        points = [constants(variant) for variant in known.variants]
+        points = [constants(variant) for variant in variants(run.method)]
         best = constants(run.variant)
         assert any(set(best.items()) <= set(point.items()) for point in points), f"{run.key}: {run.variant}"
         for name in best.keys() - ENDS - TURNS_INTO.keys():

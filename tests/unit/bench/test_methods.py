@@ -173,3 +173,27 @@ def test_features_are_those_of_the_paper() -> None:
     assert np.abs(X).max() == pytest.approx(5 / np.sqrt(10))
     flat = standardised(np.array([[1.0, np.nan, 5.0], [3.0, 2.0, 5.0]]))
     assert flat.tolist() == [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+
+
+def test_alone_is_the_sum_of_what_each_client_reaches_by_itself() -> None:
+    stream = drawn("class-swap", (5,), clients=3)
+    apart = Federation(ProfileSettings(), parts=Drawn.apart).run(stream, "alone")
+    own = [Federation(ProfileSettings()).run(part, "alone").run for part in stream.apart()]
+    assert [list(part.clients) for part in stream.apart()] == [[name] for name in stream.clients]
+    right = sum(round(one.records * (one.accuracy.prequential or 0.0)) for one in own)
+    assert apart.run.records == sum(one.records for one in own)
+    assert apart.run.accuracy.prequential == right / apart.run.records
+    assert len(apart.run.restarts) == sum(len(one.restarts) for one in own)
+    assert apart.run.accuracy.prequential != Federation(ProfileSettings()).run(stream, "a").run.accuracy.prequential
+
+
+def test_one_place_has_the_records_of_each_round_client_by_client() -> None:
+    stream = drawn("class-swap", (5,), "absent", clients=3)
+    (place,) = stream.in_one_place()
+    for t in (1, 5, 12):
+        (own,) = place.round(t, stream.table.X)
+        assert own.y.tolist() == [y for client in stream.round(t, stream.table.X) for y in client.y.tolist()]
+    found = Federation(ProfileSettings(), parts=Drawn.in_one_place).run(stream, "one").run
+    assert found.records == sum(map(sum, stream.sizes().values()))
+    with pytest.raises(UsageError, match="no client drifts alone"):
+        drawn("local", (5,), clients=3).in_one_place()

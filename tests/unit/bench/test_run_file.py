@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.errors import UsageError
 from streamfl_benchmarks.origin import Origin
-from streamfl_benchmarks.run_file import Kept, read, write
+from streamfl_benchmarks.run_file import Kept, Row, continued, read, write
 
 EARLIER = Origin(
     command="streamfl bench drift",
@@ -68,3 +68,20 @@ def test_runs_of_code_that_has_changed_since_are_of_older_code() -> None:
     assert [origin.age for origin in (now, EARLIER, now.model_copy(update={"digest": "0" * 64}))] == [
         "of this code", "of unknown code", "of older code",
     ]  # fmt: skip
+
+
+def test_a_file_is_continued_with_the_runs_that_it_lacks(tmp_path: Path) -> None:
+    path, made = tmp_path / "runs.json.gz", list[Row]()
+    write(path, KEPT)
+
+    def make(wanted: Row) -> Row:
+        made.append(wanted)
+        return {"hit": 0.75}
+
+    wanted: list[Row] = [{"seed": 1}, {"seed": 3}]
+    assert list(continued(path, LATER, wanted, make)) == [{"seed": 1, "hit": 0.25}, {"seed": 3, "hit": 0.75}]
+    assert made == [{"seed": 3}]
+    assert [one for one in read(path) if one not in KEPT] == [Kept(LATER, {"seed": 3, "hit": 0.75})]
+    assert [one for one in read(path) if one in KEPT] == [KEPT[0], KEPT[2], KEPT[1]]
+    assert list(continued(path, LATER, wanted, make))[1] == {"seed": 3, "hit": 0.75}
+    assert len(made) == 1

@@ -12,7 +12,7 @@ from unit.machines.script import answer, begun, coordinator, feed
 from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.drift.detectors.excess import Excess
 from streamfl.learning.drift.evidence import ClientEvidence, LiveModel, RoundEvidence
-from streamfl.learning.influence import Influence, Sent, judge, outliers
+from streamfl.learning.influence import Contributions, Influence, judge, outliers
 from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregators import AGGREGATORS
@@ -271,7 +271,7 @@ def test_three_liars_of_ten_do_not_move_an_aggregation(name):
 def test_sizes_may_differ_by_noise_alone():
     # A mean over 25 records has twice the noise of one over 100, and is judged by half its size.
     sizes, records = np.array([1.0, 1.0, 1.0, 1.0, 6.0]), np.array([100.0, 100.0, 100.0, 100.0, 25.0])
-    sent = Sent(("c0", "c1", "c2", "c3", "c4"), records, sizes, np.zeros((5, 64)), 10**6)
+    sent = Contributions(("c0", "c1", "c2", "c3", "c4"), records, sizes, np.zeros((5, 64)), 10**6)
     assert judge(sent, {}).shares["c4"] == pytest.approx(1.0)
     assert judge(sent._replace(records=np.full(5, 100.0)), {}).shares["c4"] == pytest.approx(0.0, abs=1e-4)
 
@@ -282,6 +282,6 @@ def test_honest_clients_hardly_ever_stand_out_where_few_clients_send_few_numbers
     names, records, histories = tuple(f"c{i}" for i in range(6)), np.full(6, 40.0), {}
     for _ in range(rounds):
         steps = rng.normal(size=(6, 1 + features, 1, 1)) * np.array([1.0, -1.0])
-        shares, histories = judge(Sent.of("steps", names, records, steps), histories)
+        shares, histories = judge(Contributions.of("steps", names, records, steps), histories)
         scaled += sum(share < 1.0 for share in shares.values())
     assert scaled <= 0.002 * rounds * len(names)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from unit.machines.script import answer, begun, broadcast, coordinator, feed
 
-from streamfl.learning.influence import NUMBERS, Influence, Sent, judge, sketches
+from streamfl.learning.influence import NUMBERS, Contributions, Influence, judge, sketches
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.protocol.messages import Numbers, RoundOpened, Update
@@ -33,7 +33,7 @@ def share_of_a_liar(seed: int) -> float:
     for _ in range(30):
         numbers = rng.standard_normal((10, *shape)) @ centred
         numbers[-1] = push
-        shares, histories = judge(Sent.of("steps", NAMES, np.full(10, 60.0), numbers, seed), histories)
+        shares, histories = judge(Contributions.of("steps", NAMES, np.full(10, 60.0), numbers, seed), histories)
     assert {share for name, share in shares.items() if name != NAMES[-1]} == {1.0}
     return shares[NAMES[-1]]
 

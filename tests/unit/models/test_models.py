@@ -54,11 +54,11 @@ def test_several_models_are_scored_at_once_as_each_alone(name: str, among_equals
     drawn = np.random.default_rng(2).normal(size=(3, columns, 30))
     outputs = np.round(drawn) if among_equals else drawn  # whole numbers: many records have two largest ones
     found = model.score_all(outputs, y, 4, [2, 0])
-    for own, predicted, scores, proper in zip(outputs, found.predictions, found.scores, found.proper, strict=True):
+    for i, own in enumerate(outputs):
         losses = model.losses(own.T, y)
-        np.testing.assert_array_equal(predicted, model.predict(own.T))
-        np.testing.assert_array_equal(scores, model.scores(losses, 4))
-        np.testing.assert_array_equal(proper, model.proper_scores(own.T, y, losses, 4))
+        np.testing.assert_array_equal(found.prediction(i), model.predict(own.T))
+        np.testing.assert_array_equal(found.scores[i], model.scores(losses, 4))
+        np.testing.assert_array_equal(found.proper[i], model.proper_scores(own.T, y, losses, 4))
     np.testing.assert_array_equal(found.derivatives[0], model.derivative(outputs[2].T, y).T)
 
 

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 import on_river
 from river_peers.results import Results
+from streamfl_benchmarks import run_file
 
 pytestmark = pytest.mark.process
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.process
 def call(path: Path, *more: str) -> tuple[str, str]:
     told = CliRunner().invoke(
         on_river.main,
-        ["--json", str(path), "--streams", "phishing", "--records", "40", *more],
+        ["--json", str(path), "--streams", "phishing", *(more if "--size" in more else ("--size", "40", *more))],
         catch_exceptions=False,
     )
     assert told.exit_code == 0
@@ -37,7 +38,7 @@ def test_a_call_goes_on_where_another_stopped(tmp_path: Path) -> None:
     ]
     _, told = call(path, "--methods", "no-change,river-linear-0.1")
     assert told == "0 runs\n"
-    _, told = call(path, "--methods", "no-change", "--tenth")  # other records: 125 of them
+    _, told = call(path, "--methods", "no-change", "--size", "125")  # other records
     assert told.startswith("1 runs\nphishing ")
     _, told = call(path, "--methods", "no-change,river-linear-0.1", "--again", "no-change")
     assert told.startswith("1 runs\nphishing ")
@@ -57,3 +58,19 @@ def test_a_pair_is_told_without_running_anything(tmp_path: Path) -> None:
 def test_a_method_that_is_not_known_is_named(tmp_path: Path) -> None:
     told = CliRunner().invoke(on_river.main, ["--json", str(tmp_path / "runs.json"), "--methods", "forest"])
     assert "--methods forest: unknown" in str(told.exception)
+
+
+def test_runs_of_this_process_are_those_of_processes_of_their_own_and_are_kept(tmp_path: Path) -> None:
+    methods, kept = ("--methods", "no-change,river-linear-0.1"), tmp_path / "kept.json.gz"
+    call(tmp_path / "apart.json", *methods)
+    call(tmp_path / "here.json", *methods, "--here", "--runs", str(kept))
+    apart, here = (Results.read(tmp_path / name) for name in ("apart.json", "here.json"))
+    assert len(apart.runs) == 2
+    assert {key: apart.right(key).tolist() for key in apart.runs} == {
+        key: here.right(key).tolist() for key in here.runs
+    }
+    rows = [one.run for one in run_file.read(kept)]
+    assert [(row["method"], row["records"], row["ahead"]) for row in rows] == [
+        ("no-change", 40, None),
+        ("river-linear-0.1", 40, None),
+    ]

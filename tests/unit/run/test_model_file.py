@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from streamfl import MasterFLClassifier
+from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.errors import UsageError
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging.merging import after
@@ -181,6 +181,41 @@ def test_targets_have_no_probabilities():
     assert model.predict([{"x": 2}]) == [3.0]
     with pytest.raises(UsageError, match="call predict"):
         model.predict_proba([{"x": 2}])
+
+
+def test_targets_stay_within_those_of_the_run_and_a_tenth():
+    known = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
+    model = ServedModel("regression", "squared", known, np.ones((2, 1)), extremes=(0.0, 2.0))
+    assert model.predict([{"x": 1}, {"x": 2}, {"x": -9}]) == [2.0, 2.2, pytest.approx(-0.2)]
+
+
+@pytest.mark.parametrize("extremes", [(2.0, 0.0), (1.0,), (0.0, np.inf)])
+def test_impossible_extremes_of_targets_are_refused(tmp_path: Path, extremes: tuple[float, ...]):
+    known = Registry(1, ("x",), (), np.zeros(1), np.ones(1))
+    ServedModel("regression", "squared", known, np.ones((2, 1)), extremes=extremes).save(tmp_path / "model")
+    with pytest.raises(UsageError, match=r"a least and a largest target|not a streamfl model file"):
+        ServedModel.load(tmp_path / "model")
+
+
+def test_a_replay_knows_the_targets_of_its_rounds():
+    X, y = np.linspace(-1.0, 1.0, 60)[:, None], np.linspace(3.0, 101.0, 60)
+    table = Table("t", ("x",), X, y, (), np.arange(60))
+    settings = ReplaySettings(10, learning=LearningSettings(features="rounds"))
+    assert Replay(table, deal(table, 3, "round-robin", 0), settings).run().model.extremes == pytest.approx(
+        (3.0, 101.0), abs=1.0
+    )
+
+
+def test_an_estimator_knows_its_targets_also_after_it_was_saved(tmp_path: Path):
+    model = MasterFLRegressor(round_size=10, features="rounds")
+    for i in range(30):
+        model.learn_one({"x": float(i % 10)}, float(i % 10))
+    model.save(tmp_path / "saved")
+    again = MasterFLRegressor.load(tmp_path / "saved")
+    again.learn_one({"x": 0.0}, 20.0)
+    for one, largest in ((model, 9.25), (again, 20.5)):
+        assert one.served().extremes == (0.0, pytest.approx(largest, abs=0.5))
+    assert model.served().predict([{"x": 1e6}])[0] <= 1.1 * 9.5
 
 
 # --- explanations -------------------------------------------------------------------------------------------

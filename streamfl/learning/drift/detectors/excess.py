@@ -321,12 +321,12 @@ class Excess(Detector):
         plain = Excesses.of(cells)
         if plain.n.sum() < FEWEST:
             return None
-        everybody = plain.dispersed(self.dispersion.factor)
-        excesses = plain.of_alike().dispersed(self.dispersion.factor)
+        everybody, alike = plain.dispersed(self.dispersion.factor), plain.of_alike()
+        excesses = alike.dispersed(self.dispersion.factor)
         self._bet(observed.round, excesses, everybody)
         statistic, threshold = self.statistic(), math.log(self.run_length)
         self.reading = Reading(statistic, threshold)
-        whole = plain.of_alike().whole
+        whole = alike.whole
         self.dispersion.add(whole.rise, whole.variance)
         return self._alarm(observed.round, excesses, everybody) if statistic >= threshold else None
 

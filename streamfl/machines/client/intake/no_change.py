@@ -25,7 +25,9 @@ class NoChange:
 
     def predictions(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
         """Return its predictions of successive records: indices into `labels`, or targets if there are none."""
-        return np.concatenate([[self._first(labels)], y[:-1]]) if len(y) else y
+        repeated = np.empty(len(y))
+        repeated[:1], repeated[1:] = self._first(labels), y[:-1]
+        return repeated
 
     def learn(self, y: FloatArray, labels: tuple[str, ...]) -> None:
         """Remember the last label or target."""

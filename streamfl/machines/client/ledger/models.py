@@ -91,13 +91,14 @@ class ClientModels:
     def begin_round(self, opened: RoundOpened | None) -> None:
         """Start from the agreed state of the open round, once it has arrived."""
         online = self.online
-        if online is not None and opened is not None and opened.online and online.has(opened.round):
+        if online is None or opened is None or not opened.online or online.version == opened.round:
+            return
+        if online.has(opened.round):
             online.begin(opened.round, opened.epoch, opened.branch_of(self.client))
 
-    def learn_early(self, batch: Batch, opened: RoundOpened | None) -> None:
-        """Learn the next records, before the rest of the round is read."""
-        if self.online is not None:
-            self.online.learn_next(batch, self.serving(opened))
+    def learn_early(self, batch: Batch, opened: RoundOpened | None) -> FloatArray | None:
+        """Learn the next records, before the rest of the round is read; return their predictions, if any learn."""
+        return None if self.online is None else self.online.learn_next(batch, self.serving(opened))
 
     def learn(self, opened: RoundOpened, batches: Sequence[Batch]) -> None:
         """Learn a round's records one by one from its agreed state; records learnt early are not learnt again."""

@@ -38,7 +38,7 @@ class Published:
         """Keep a message; all but the last few versions are dropped. Return what turned out to be forged."""
         match message:
             case RegistryPublished(registry=registry):
-                self.registries.take(registry.version, registry)
+                self.registries.take(registry.version, registry, message.memory)
                 return []
             case ModelPublished():
                 self._keep(message.slot, message.version, message.weights)
@@ -47,7 +47,7 @@ class Published:
         return self._follow()
 
     def _keep(self, slot: str, version: int, weights: FloatArray) -> None:
-        versions = self.slots[slot] = self.slots.pop(slot, Arrived())
+        versions = self.slots[slot] = self.slots.pop(slot) if slot in self.slots else Arrived()
         self._most += versions.take(version, weights)
         if len(self.slots) > MODELS or self._most > MOST_KEPT:
             self._shed()
@@ -99,10 +99,11 @@ class Published:
     def forget_before(self, slots: Sequence[Slot]) -> None:
         """Drop the versions that no round can name any more: those before the oldest live one."""
         oldest = min([slot.version for slot in slots], default=0)
-        for versions in self.slots.values():
+        for name, versions in list(self.slots.items()):
             versions.forget_before(oldest)
+            if not versions.versions:
+                del self.slots[name]
         self.changes.forget_before(oldest)
-        self.slots = {name: versions for name, versions in self.slots.items() if versions.versions}
 
     def _weights(self, slot: Slot) -> FloatArray | None:
         versions = self.slots.get(slot.name)

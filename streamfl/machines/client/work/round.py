@@ -179,7 +179,7 @@ class ClientRound:
         """Return the holdout after the round."""
         return self._held_back[0]
 
-    @property
+    @cached_property
     def _holdout_rule(self) -> HoldoutRule | None:
         """Return the holdout rule of this client, which may start later than others."""
         held = self.opened.earlier.held

@@ -129,7 +129,7 @@ class Work:
         if not records.labels:
             return opened.round == 1
         W = self.models.weights(opened).get(opened.served_by(self.models.client))
-        return W is not None and not W.any()
+        return W is not None and not np.count_nonzero(W)
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""

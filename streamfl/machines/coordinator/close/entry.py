@@ -8,6 +8,7 @@ from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member
+from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Served, Update
 
 
@@ -34,7 +35,8 @@ def enter(
     for name in _absent(closing, members):
         after[name] = replace(members[name], missed=members[name].missed + 1)
     for name, more in closing.grant.cost.items():
-        after[name] = replace(after[name], spent=after[name].spent + more)
+        if more:
+            after[name] = replace(after[name], spent=after[name].spent + more)
     observed = closing.observed
     entry = RoundClosed(
         entry=message.entry,
@@ -45,9 +47,9 @@ def enter(
         records=records,
         trained=sum(update.trained for update in updates),
         rejected=sum(update.rejected for update in updates),
-        losses={} if observed is None else {name: evidence.loss for name, evidence in observed.models.items()},
+        losses={} if observed is None else {name: significant(one.loss) for name, one in observed.models.items()},
         serves=message.serves,
-        readings=closing.readings,
+        readings={name: one.for_people() for name, one in closing.readings.items()},
         served=_served_in_all(closing.counted.updates if closing.counted.pooled else updates),
         model="",
         registry=message.registry,
@@ -72,9 +74,9 @@ def _served_in_all(updates: Sequence[Update]) -> Served:
         records=sum(p.records for p in parts),
         correct=sum(p.correct for p in parts),
         unanswered=sum(p.unanswered for p in parts),
-        absolute_error=math.fsum(p.absolute_error for p in parts),
-        no_change=math.fsum(p.no_change for p in parts),
-        shares={name: math.fsum(p.shares.get(name, 0.0) for p in parts) for name in names},
+        absolute_error=significant(math.fsum(p.absolute_error for p in parts)),
+        no_change=significant(math.fsum(p.no_change for p in parts)),
+        shares={name: significant(math.fsum(p.shares.get(name, 0.0) for p in parts)) for name in names},
     )
 
 

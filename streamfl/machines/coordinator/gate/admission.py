@@ -3,6 +3,7 @@
 The single checks are in `checks.py`, `partitions.py` and `names.py`, and for online models in `online`.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -169,11 +170,13 @@ class Admission:
 
     def _one_too_many(self, client: str, state: CoordinatorState, unsaved: Unsaved) -> str | None:
         """Return why the ledger has no room for a client, or None: any writer can invent names."""
-        if client in state.members:
-            return None
-        remembered = state.members.keys() | state.keys.keys() | unsaved.introductions.keys() | unsaved.deferred.keys()
+        remembered: tuple[Collection[str], ...]
+        remembered = (state.members, state.keys, unsaved.introductions, unsaved.deferred)
         most = self.settings.limits.clients
-        if client in remembered or len(remembered) < most:
+        # A client may be in several of them. While all together have room, nobody has to be counted once.
+        if any(client in names for names in remembered) or sum([len(names) for names in remembered]) < most:
+            return None
+        if len(set().union(*remembered)) < most:
             return None
         return f"the limit of {most} clients is reached"
 
@@ -181,7 +184,8 @@ class Admission:
         """Return why the names and moments of a client cannot wait for the federation to begin, or None."""
         if state.agreement is not None:
             return None
-        others = sum([one.memory for name, one in unsaved.introductions.items() if name != join.client])
+        before = unsaved.introductions.get(join.client)
+        others = unsaved.introduced - (0 if before is None else before.memory)
         if others + join.memory <= MOST_KEPT:
             return None
         return f"what is kept of all clients' records would take more than {MOST_KEPT} bytes"

@@ -48,6 +48,8 @@ TIMES = (-62_135_596_800_000, 253_402_300_799_999)
 # What bounds allow for rounding: clients send sums as floats of 32 bits.
 ROUNDING = 2.0**-23
 
+_NOTHING_SERVED = Served()
+
 NO_MEMBER = "it is not a member"
 OTHER_INCARNATION = "another start of the client has taken its place"
 
@@ -453,7 +455,7 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     """Return why the counts of predictions are impossible, or None; a comparison with NaN is false."""
     served = update.numbers.served
     n = served.records
-    if served == Served():
+    if served is _NOTHING_SERVED or served == _NOTHING_SERVED:
         return None
     right_or_none = served.correct, served.unanswered
     if min(right_or_none) < 0 or not sum(right_or_none) <= n <= update.records or n == 0:
@@ -595,6 +597,8 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
 
 def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
     """Return why the new names of an update are refused, or None."""
+    if update.numbers.moments is None and not update.new_labels and not update.new_features:
+        return None
     reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
         update.new_features, registry.features, limits.features, limits.name_bytes
     )

@@ -82,6 +82,7 @@ class Unsaved:
     begun: tuple[int, float] = (0, 0.0)
     # The Joins of clients that wait for the federation to begin, by client.
     introductions: dict[str, Join] = field(default_factory=dict)
+    introduced: int = 0  # about how many bytes these take: to weigh all for each of them would take long
     # Changes of membership that wait for the alarm, by client.
     deferred: dict[str, Join | Leave] = field(default_factory=dict)
     ordered: Ordered | None = None  # the operator's command that waits for the alarm
@@ -116,6 +117,17 @@ class Unsaved:
     def restart_deadline(self, now: float) -> None:
         """Let the deadline of the open round begin again."""
         self.open = replace(self.open_round, since=now)
+
+    def introduce(self, join: Join) -> None:
+        """Keep a Join until the federation begins, in place of an earlier one of the client."""
+        self.withdraw(join.client)
+        self.introductions[join.client] = join
+        self.introduced += join.memory
+
+    def withdraw(self, client: str) -> None:
+        """Forget the Join of a client that waits for the federation to begin, if there is one."""
+        join = self.introductions.pop(client, None)
+        self.introduced -= 0 if join is None else join.memory
 
     def collect(self, update: Update, logs: Mapping[str, str]) -> None:
         """Keep an accepted update; `logs` are the identities of the logs that it is about, where they are known."""

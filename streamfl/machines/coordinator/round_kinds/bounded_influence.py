@@ -17,9 +17,9 @@ from streamfl.learning.influence import (
     FEWEST,
     HEAVIEST,
     LEAST,
+    Contributions,
     Influence,
     Judged,
-    Sent,
     are_compared,
     judge,
     smallest,
@@ -78,9 +78,9 @@ def with_bounded_influence(
     light = _shortened(_lighter(updates, most, sums, online), sums)
     common = [model for model in live if model.trained and model.clients is None]
     learnt = {u.client: u.numbers.learnt for u in light if u.numbers.learnt is not None and u.client not in apart}
-    sent = {} if online is None or agreed is None else online.sent(learnt, agreed, seed)
+    online_ones = {} if online is None or agreed is None else online.contributions(learnt, agreed, seed)
     verdicts = {STEPS: _judged_steps(light, common, agreement, influence, seed)}
-    verdicts |= {kind: judge(each, influence.histories.get(kind, {})) for kind, each in sent.items()}
+    verdicts |= {kind: judge(each, influence.histories.get(kind, {})) for kind, each in online_ones.items()}
     shares = smallest([verdict.shares for verdict in verdicts.values()])
     counted = tuple(_shared(update, shares.get(update.client, 1.0), online) for update in light)
     return Bounded(counted, shares, Influence({kind: v.histories for kind, v in verdicts.items()}))
@@ -115,7 +115,7 @@ def _judged_steps(
         halved = agreement.half_whitened(X.transpose(1, 0, 2, 3).reshape(rows, -1))
         X = halved.reshape(rows, clients, models, columns).transpose(1, 0, 2, 3) / records[:, None, None, None]
         least = LEAST * float(np.sqrt(models * rows / np.median(records)))
-    return judge(Sent.of(STEPS, tuple(u.client for u in senders), records, X, seed), before, least=least)
+    return judge(Contributions.of(STEPS, tuple(u.client for u in senders), records, X, seed), before, least=least)
 
 
 def _stacked(updates: Sequence[Update], names: Sequence[str], agreement: Agreement) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -94,7 +95,9 @@ class Member:
 
     def copy(self) -> "Member":
         """Return an independent copy."""
-        return replace(self, positions=dict(self.positions))
+        same = copy(self)  # `replace` takes several times as long
+        same.positions = dict(self.positions)
+        return same
 
     def accept(self, update: Update, share: float) -> Accepted:
         """Enter an update; `share` is its share of the round's records."""

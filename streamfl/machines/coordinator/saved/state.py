@@ -16,7 +16,7 @@ from streamfl.machines.coordinator.saved.one_drift import Drift
 from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import AgreedState, Join, Joined, MemberChanged, Roster
-from streamfl.protocol.registry import Registry, wrong_registry
+from streamfl.protocol.registry import Registry
 
 
 @dataclass
@@ -130,7 +130,7 @@ class CoordinatorState:
             return "impossible numbers"
         if not self.seen.is_possible:
             return "impossible counts of labels"
-        return wrong_registry(self.registry)
+        return self.registry.wrong
 
     def answer(self, join: Join, member: Member) -> Joined:
         """Return the answer to a member's Join: the open entry, and the member's account."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
-from streamfl.online.native.kernels.compiled import compiled
+from streamfl.online.native.kernels.compiled import compiled, inner
 from streamfl.protocol.native.settings import DEPTHS, FERNS
 
 # The multiplier that hashes the answers of ferns with more tests than bits (Knuth 6.4).
@@ -38,19 +38,29 @@ def find_cells(tests: Tests, z: FloatArray, cells: IntArray, awake: BoolArray, f
     test = fern = first = 0
     for k in range(len(DEPTHS)):
         depth, each = DEPTHS[k]
-        if not is_awake(awake, first_fern + k * rates, rates):
-            test, fern, first = test + FERNS * depth, fern + FERNS, first + FERNS * each
-            continue
-        bits = int(math.log2(each))
-        for _ in range(FERNS):
-            number = np.uint64(0)
-            for bit in range(depth):
+        if is_awake(awake, first_fern + k * rates, rates):
+            bits = int(math.log2(each))
+            for i in range(FERNS):
+                number = np.uint64(0)
                 if len(z) > 1:
-                    above = z[1 + tests.feature[test]] > tests.threshold[test]
-                    number |= np.uint64(above) << np.uint64(bit)
-                test += 1
-            if depth > bits:
-                number = (number * GOLDEN) >> np.uint64(64 - bits)
-            cells[fern] = first + np.int64(number)
-            first += each
-            fern += 1
+                    for eight in range(depth // 8):
+                        answers = eight_answers(tests.feature, tests.threshold, z, test + i * depth + 8 * eight)
+                        number |= answers << np.uint64(8 * eight)
+                if depth > bits:
+                    number = (number * GOLDEN) >> np.uint64(64 - bits)
+                cells[fern + i] = first + i * each + np.int64(number)
+        test, fern, first = test + FERNS * depth, fern + FERNS, first + FERNS * each
+
+
+@inner
+def eight_answers(feature: IntArray, threshold: FloatArray, z: FloatArray, first: int) -> np.uint64:
+    """Return the answers to eight tests, a bit each; depths are multiples of eight.
+
+    Indices have no sign: else each could count from the end, which takes as long as the test.
+    """
+    number, at = np.uint64(0), np.uint64(first)
+    for k in range(8):
+        bit = np.uint64(k)
+        above = z[np.uint64(1) + np.uint64(feature[at + bit])] > threshold[at + bit]
+        number |= np.uint64(above) << bit
+    return number

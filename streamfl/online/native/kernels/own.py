@@ -1,6 +1,7 @@
 """A client's own model, which is never sent: it sees features on the client's own scale, and is kept over rounds.
 
-Of labels it is a softmax model; of targets the running mean, ferns with a table of its own, and a linear part.
+Of labels it is a softmax model; of targets it adds to the running mean. Its outputs are a linear part, and cells of
+a table: of pairs of features, and of ferns where it predicts targets.
 """
 
 import math
@@ -16,34 +17,50 @@ from streamfl.online.native.kernels.scaling import FIRST, Scales, count_in, scal
 from streamfl.online.native.kernels.steps import Table
 from streamfl.protocol.native.settings import DEPTHS, MARGIN, WINDOW
 
-# The rates of normalised steps: of a linear model, and of ferns with half a linear part.
-LINEAR_RATE, FERN_RATE, HALF = 10.0, 1.0, 0.5
+# The rates of normalised steps: of labels and linear models, and of targets with cells. Next to cells, the linear
+# part sees half of each feature.
+LINEAR_RATE, CELL_RATE, HALF = 10.0, 1.0, 0.5
 
 # The depth of its ferns, and the cells of each.
 DEPTH, CELLS = DEPTHS[0]
 
+# A pair has a cell for each pair of bins of its two features: so many between -REACH and REACH deviations.
+# docs/choices.md, "Pairs of features".
+BINS, REACH = 12, 1.8
+PAIR_CELLS = BINS * BINS
+
+# How fast the trust in a fern or a pair follows from what its cells say, by at most half at a record; and the part of
+# its trust that each shares out among all at every record. docs/choices.md, "Pairs of features".
+TRUSTING, MOST_TRUSTED, SHARED_OUT = 0.3, 0.5, 0.01
+
 # Before so many records it says what all other experts say.
 FEWEST = 10
 
-# The records learnt, the running mean of the squared norm, the running mean of targets, the least and the largest.
+# The records over which the mean of squared errors runs.
+ERRORS = 1000
+
+# The records learnt, the running mean of the squared norm; of targets the running mean, the least, the largest, and
+# the root of the running mean of squared errors.
 OWN_RUNNING = np.dtype([
     ("records", np.float64), ("norm", np.float64), ("mean", np.float64),
-    ("least", np.float64), ("largest", np.float64),
+    ("least", np.float64), ("largest", np.float64), ("error", np.float64),
 ])  # fmt: skip
 
 
 class Own(NamedTuple):
     """The arrays of `OwnModel`; without any row in `weights` there is none.
 
-    `weights` has shape (d + 1, C); `table` (rows, C), without rows if it has no ferns; `known` counts the records of
-    each label (C,). The last features and labels may be names that are gone. `z` (d + 1,), 0 for these, and `cells`
-    are those of the record seen last. `predicted` is what the model predicts for it, and `given` what the mixture
-    gets: before ten records the predictions of others. Both are by present column. `running` is one `OWN_RUNNING`,
-    shape (1,).
+    `weights` has shape (d + 1, C); `table` (rows, C), the cells of ferns, then those of `pairs` (P, 2); `trust` is by
+    what each fern and each pair is multiplied; `known` counts the records of each label (C,). The last features and
+    labels may be names that are gone. `z` (d + 1,), 0 for these, and `cells` are those of the record seen last.
+    `predicted` is what the model predicts for it until it is learnt, and `given` what the mixture gets: before ten
+    records the predictions of others. Both are by present column. `running` is one `OWN_RUNNING`, shape (1,).
     """
 
     weights: FloatArray
     table: Table
+    pairs: IntArray
+    trust: FloatArray
     known: FloatArray
     scales: Scales
     z: FloatArray
@@ -72,9 +89,9 @@ def own_predicts(own: Own, tests: Tests, others: FloatArray, centre: float, targ
     for j in range(len(own.z)):
         for c in range(columns):
             own.predicted[c] += sees * own.z[j] * own.weights[j, c]
-    for fern in range(len(own.cells)):
+    for k in range(len(own.cells)):
         for c in range(columns):
-            own.predicted[c] += own.table[own.cells[fern], c]
+            own.predicted[c] += own.trust[k] * own.table[own.cells[k], c]
     if targets:
         own.predicted[0] = own.running[0].mean + own.predicted[0] - centre
     else:
@@ -85,15 +102,24 @@ def own_predicts(own: Own, tests: Tests, others: FloatArray, centre: float, targ
 
 @inner
 def find_own_cells(own: Own, tests: Tests) -> None:
-    """Find the cell that each of its ferns selects, by the client's own scale."""
-    test = 0
-    for fern in range(len(own.cells)):
+    """Find the cells that each of its ferns and pairs selects, by the client's own scale."""
+    test, ferns = 0, len(own.cells) - len(own.pairs)
+    for fern in range(ferns):
         number = 0
         for bit in range(DEPTH):
             if len(own.z) > 1 and own.z[1 + tests.feature[test]] > tests.threshold[test]:
                 number += 1 << bit
             test += 1
         own.cells[fern] = fern * CELLS + number
+    for pair in range(len(own.pairs)):
+        one, other = bin_of(own.z[1 + own.pairs[pair, 0]]), bin_of(own.z[1 + own.pairs[pair, 1]])
+        own.cells[ferns + pair] = ferns * CELLS + pair * PAIR_CELLS + one * BINS + other
+
+
+@inner
+def bin_of(z: float) -> int:
+    """Return the bin of a standardised value; the first and the last one have all beyond."""
+    return int(min(max((z + REACH) * (BINS / 2.0 / REACH), 0.0), BINS - 1.0))
 
 
 @inner
@@ -116,34 +142,72 @@ def softmax_of_known(own: Own) -> None:
 def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, targets: bool) -> None:
     """Learn row i, which it has just predicted; `truth` is the column of its label, or its target."""
     count_in(own.scales, X, i)
-    running, moved, square = own.running[0], 0.0, 0.0
-    running.records += 1.0
-    if targets:
-        first = running.records == 1.0
-        moved = (truth - running.mean) / running.records
-        running.mean += moved
-        running.least = truth if first else min(running.least, truth)
-        running.largest = truth if first else max(running.largest, truth)
-    else:
-        own.known[int(truth)] += 1.0
-    ferns, sees, rate = len(own.cells), 1.0, LINEAR_RATE
-    if ferns:
-        sees, rate = HALF, FERN_RATE
+    moved = count_truth(own, truth, targets)
+    running, square, sees, rate = own.running[0], 0.0, 1.0, LINEAR_RATE
+    if len(own.cells):
+        sees, rate = HALF, CELL_RATE if targets else LINEAR_RATE
     for j in range(len(own.z)):
-        square += own.z[j] * own.z[j]
-    square = ferns + sees * sees * square
+        square += sees * sees * own.z[j] * own.z[j]
+    for k in range(len(own.cells)):
+        square += own.trust[k] * own.trust[k]
     running.norm += (square - running.norm) / min(running.records, WINDOW)
     length = rate / (running.norm + 0.5 * rate * square)
-    for c in range(len(own.predicted)):
-        error = own.predicted[c] + moved
-        if targets:  # the first one becomes the mean, whatever centre there was before it
-            error = 0.0 if running.records == 1.0 else error - (truth - centre)
-        elif c == int(truth):
-            error -= 1.0
-        for j in range(len(own.z)):
-            own.weights[j, c] -= sees * own.z[j] * length * error
-        for fern in range(ferns):
-            own.table[own.cells[fern], c] -= length * error
+    errors = own.predicted
+    if targets:  # the first one becomes the mean, whatever centre there was before it
+        errors[0] = 0.0 if running.records == 1.0 else errors[0] + moved - (truth - centre)
+        running.error = usual_error(running.error, abs(errors[0]), 1.0 / min(running.records, ERRORS))
+    else:
+        errors[int(truth)] -= 1.0
+    for j in range(len(own.z)):
+        for c in range(len(errors)):
+            own.weights[j, c] -= sees * own.z[j] * length * errors[c]
+    if len(own.cells):
+        step_cells(own, length, running.error if targets else 1.0)
+
+
+@inner
+def usual_error(usual: float, error: float, part: float) -> float:
+    """Return the root of a mean of squares that an error joins with a part; no square is too large for a float."""
+    largest = max(usual, error)
+    if largest == 0.0:
+        return 0.0
+    return largest * math.sqrt((1.0 - part) * (usual / largest) ** 2 + part * (error / largest) ** 2)
+
+
+@inner
+def count_truth(own: Own, truth: float, targets: bool) -> float:
+    """Count a label or a target; return by how much the mean of targets moves."""
+    running = own.running[0]
+    running.records += 1.0
+    if not targets:
+        own.known[int(truth)] += 1.0
+        return 0.0
+    first = running.records == 1.0
+    moved: float = (truth - running.mean) / running.records
+    running.mean += moved
+    running.least = truth if first else min(running.least, truth)
+    running.largest = truth if first else max(running.largest, truth)
+    return moved
+
+
+@inner
+def step_cells(own: Own, length: float, unit: float) -> None:
+    """Step the cells of the record by its errors, which are in `predicted`, and the trust in ferns and pairs.
+
+    Where a cell says what would have made the error smaller, its fern or pair is trusted more (Cesa-Bianchi, Mansour,
+    Stoltz 2007). `unit` is the usual error, 0 before any.
+    """
+    count, total = len(own.cells), 0.0
+    for k in range(count):
+        cell, slope = own.cells[k], 0.0
+        for c in range(len(own.predicted)):
+            if unit > 0.0:
+                slope -= own.predicted[c] / unit * (own.table[cell, c] / unit)
+            own.table[cell, c] -= own.trust[k] * length * own.predicted[c]
+        own.trust[k] *= 1.0 + min(max(TRUSTING * slope, -MOST_TRUSTED), MOST_TRUSTED)
+        total += own.trust[k]
+    for k in range(count):
+        own.trust[k] = (1.0 - SHARED_OUT) * own.trust[k] * count / total + SHARED_OUT
 
 
 @inner
@@ -164,7 +228,7 @@ def largest_believed(own: Own, of_all: FloatArray) -> float:
 def forget_first_targets(own: Own, first: FloatArray) -> None:
     """Undo what was learnt from the first targets, shape (FIRST, 1), among which there was an outlier."""
     running = own.running[0]
-    running.mean, running.least, running.largest = 0.0, math.inf, -math.inf
+    running.mean, running.least, running.largest, running.error = 0.0, math.inf, -math.inf, 0.0
     for k in range(FIRST):
         running.mean += first[k, 0] / FIRST
         running.least, running.largest = min(running.least, first[k, 0]), max(running.largest, first[k, 0])
@@ -172,3 +236,5 @@ def forget_first_targets(own: Own, first: FloatArray) -> None:
         own.weights[j, 0] = 0.0
     for row in range(len(own.table)):
         own.table[row, 0] = 0.0
+    for k in range(len(own.trust)):
+        own.trust[k] = 1.0

@@ -17,6 +17,10 @@ RIDGE, REFRESH = 0.1, 32
 # Up to so many inputs steps are whitened by all second moments, beyond by their diagonal.
 MOST_WHITENED = 256
 
+# With so few columns loops go over the ferns first: one over the columns would take longer to begin than to run.
+# docs/choices.md, "Loops over ferns".
+NARROW = 8
+
 Table = npt.NDArray[np.float32]
 
 
@@ -91,13 +95,27 @@ def predict_by_models(
             for c in range(columns):
                 outputs[m, c] += kinds.sees[m] * z[j] * models.weights[j, m, c]
     rates = models.table.shape[1]
-    for fern in range(len(cells)):
-        first = kinds.first_fern + fern // FERNS * rates
+    for start in range(0, len(cells), FERNS):
         for r in range(rates):
-            if not awake[first + r]:
-                continue
+            m = kinds.first_fern + start // FERNS * rates + r
+            if awake[m]:
+                add_cells(models.table, cells, start, r, outputs, m)
+
+
+@inner
+def add_cells(table: Table, cells: IntArray, start: int, r: int, outputs: FloatArray, m: int) -> None:
+    """Add the cells of the ferns of one depth, `start` the first of them, to the outputs of a model."""
+    columns = outputs.shape[1]
+    if columns > NARROW:
+        for fern in range(start, start + FERNS):
             for c in range(columns):
-                outputs[first + r, c] += models.table[cells[fern], r, c]
+                outputs[m, c] += table[cells[fern], r, c]
+        return
+    for c in range(columns):
+        total = outputs[m, c]
+        for fern in range(start, start + FERNS):
+            total += table[cells[fern], r, c]
+        outputs[m, c] = total
 
 
 @inner
@@ -154,21 +172,53 @@ def step_cells(
     models: Models, kinds: Kinds, cells: IntArray, steps: FloatArray, touched: Touched, awake: BoolArray
 ) -> None:
     """Take the ferns' steps in the cells of a record; save a cell's values before its first step in the round."""
-    rates, counted = models.table.shape[1], touched.counted[0]
-    for fern in range(len(cells)):
-        cell, first = cells[fern], kinds.first_fern + fern // FERNS * rates
+    rates = models.table.shape[1]
+    for start in range(0, len(cells), FERNS):
+        first, known = kinds.first_fern + start // FERNS * rates, touched.counted[0].rows
         if not is_awake(awake, first, rates):
             continue
+        visit(models, cells, start, touched)
+        for r in range(rates):
+            keep_rows(models.table, touched, known, r, steps.shape[1])
+            step_rows(models.table, cells, start, r, steps, first + r)
+
+
+@inner
+def visit(models: Models, cells: IntArray, start: int, touched: Touched) -> None:
+    """Count the visits of a record to the cells of one depth, and note those that are the first of the round."""
+    counted = touched.counted[0]
+    for fern in range(start, start + FERNS):
+        cell = cells[fern]
         if not models.visits[cell] and counted.rows < len(touched.cells):
             touched.cells[counted.rows] = cell
-            for r in range(rates):
-                for c in range(steps.shape[1]):
-                    touched.before[counted.rows, r, c] = models.table[cell, r, c]
             counted.rows += 1
         models.visits[cell] += 1
-        for r in range(rates):
+
+
+@inner
+def keep_rows(table: Table, touched: Touched, known: int, r: int, columns: int) -> None:
+    """Keep the values of one rate in the cells noted from place `known` on."""
+    if columns > NARROW:
+        for row in range(known, touched.counted[0].rows):
+            for c in range(columns):
+                touched.before[row, r, c] = table[touched.cells[row], r, c]
+        return
+    for c in range(columns):
+        for row in range(known, touched.counted[0].rows):
+            touched.before[row, r, c] = table[touched.cells[row], r, c]
+
+
+@inner
+def step_rows(table: Table, cells: IntArray, start: int, r: int, steps: FloatArray, m: int) -> None:
+    """Take the steps of one model in the cells of one depth."""
+    if steps.shape[1] > NARROW:
+        for fern in range(start, start + FERNS):
             for c in range(steps.shape[1]):
-                models.table[cell, r, c] -= steps[first + r, c]
+                table[cells[fern], r, c] -= steps[m, c]
+        return
+    for c in range(steps.shape[1]):
+        for fern in range(start, start + FERNS):
+            table[cells[fern], r, c] -= steps[m, c]
 
 
 @inner

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
-from streamfl.learning.influence import NUMBERS, Sent, are_compared
+from streamfl.learning.influence import NUMBERS, Contributions, are_compared
 from streamfl.online.native.merging.grids import depth_of, step_of_cells, step_of_weights
 from streamfl.online.native.merging.placing import placed
 from streamfl.protocol.early import FEW
@@ -24,7 +24,7 @@ WEIGHTS, TABLE = "weights", "table"
 LONGEST = 8.0
 
 
-def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int = 0) -> dict[str, Sent]:
+def contributions(learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int = 0) -> dict[str, Contributions]:
     """Return the linear weights, and the cells of ferns, of what clients learnt.
 
     Models, and kinds of ferns, learn in different units, so the numbers of each are divided by their middle norm.
@@ -44,9 +44,11 @@ def sent(learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed: int = 0)
     each = tuple(parts.values())
     names, records = tuple(parts), np.array([part.records for part in each], np.float64)
     if not are_compared(len(names)):
-        return dict.fromkeys((WEIGHTS, TABLE) if len(agreed.table) else (WEIGHTS,), Sent.of_few(names, records))
+        return dict.fromkeys(
+            (WEIGHTS, TABLE) if len(agreed.table) else (WEIGHTS,), Contributions.of_few(names, records)
+        )
     labels = (*agreed.labels, *_new([part.labels for part in each], agreed.labels))
-    kinds = {WEIGHTS: Sent.of(WEIGHTS, names, records, _weights(each, agreed, labels, records), seed)}
+    kinds = {WEIGHTS: Contributions.of(WEIGHTS, names, records, _weights(each, agreed, labels, records), seed)}
     if len(agreed.table):
         kinds[TABLE] = _table(names, each, agreed, labels, records, seed)
     return kinds
@@ -128,7 +130,7 @@ def _table(
     labels: tuple[str, ...],
     records: FloatArray,
     seed: int,
-) -> Sent:
+) -> Contributions:
     """Return the changes of cells a record, of which most are 0."""
     changes, depths = [], []
     for part, n in zip(parts, records.tolist(), strict=True):
@@ -145,7 +147,7 @@ def _table(
             for part, x, depth in zip(parts, changes, depths, strict=True)
         ]
     )
-    return Sent(names, records, sizes, sketches, middles.size)
+    return Contributions(names, records, sizes, sketches, middles.size)
 
 
 def _squares(changes: FloatArray, depth: IntArray) -> FloatArray:

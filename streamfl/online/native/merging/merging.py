@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from streamfl.arrays import put_rows
 from streamfl.learning.fixed_point import weighted_mean
 from streamfl.learning.grid import SHARE, on_grid, shares_on_grid
 from streamfl.online.native.merging import agreed_pairs, influence, seldom
@@ -84,7 +85,7 @@ def after(
     moments, unpublished = seldom.publish(agreed, grown, parts, scales.moments, way.every)
     change, kept_back = _change(agreed, grown, parts, apart, moments, settings, way)
     cells = change.cells.astype(np.int64)
-    grown.table[cells] = change.rows(grown.table.take(cells, axis=0))
+    put_rows(grown.table, cells, change.rows(grown.table.take(cells, axis=0)))
     state = replace(change.after(agreed), table=grown.table, kept_back=kept_back)
     told = change if order is None else change_as_sent(change, order, agreed.steps)
     return replace(state, early=scales.early, far=scales.far, unpublished=unpublished), told
@@ -160,7 +161,7 @@ def _change(
     )
     if settings is not None and settings.targets:
         change = _centred(change, agreed, parts, settings)
-    return replace(change, chain=change.chain_after(agreed)), merged.kept_back
+    return replace(change, chain=way.chain_after(change, agreed)), merged.kept_back
 
 
 def mixed(agreed: AgreedMixture, parts: Sequence[NativeLearnt]) -> AgreedMixture:

@@ -45,10 +45,11 @@ class OnGrids(Way):
 
     def numbers(self, raw: Raw, agreed: NativeState, draws: np.random.Generator, coarser: int) -> LearntNumbers:
         """Return numbers on the grids of the round, of the rows of the table that `rows_sent` chooses."""
-        fitting = fitting_steps(raw.weights, raw.table, raw.cells, raw.records, agreed)
+        table = raw.own.astype(np.float64) - raw.before
+        fitting = fitting_steps(raw.weights, table, raw.cells, raw.records, agreed)
         steps = (agreed.steps if agreed.steps.are_known else fitting).coarser(coarser)
         most = most_steps(raw.records, coarser)
-        changes = rounded(raw.table, step_of_cells(steps, raw.cells), draws, most)
+        changes = rounded(table, step_of_cells(steps, raw.cells), draws, most)
         sent, counted = rows_sent(changes, raw.visits, raw.records, draws, coarser=coarser)
         weights = rounded(raw.weights, step_of_weights(steps), draws, most)
         cells = raw.cells[sent].astype(np.float64)
@@ -106,7 +107,8 @@ def _by_visits(parts: Sequence[NativeLearnt], grown: NativeState, common: Steps)
     for part, own in zip(parts, named, strict=True):
         at, visits = np.searchsorted(cells, own), np.ldexp(1.0, part.visits.astype(np.int64))
         ratio = step_of_cells(part.steps_of(grown.steps), own) / unit[at]
-        numbers = _in_common(placed(part.table, part.labels, grown.labels), ratio, part, parts)
+        table = part.table.astype(np.float64, copy=False)
+        numbers = _in_common(placed(table, part.labels, grown.labels), ratio, part, parts)
         with np.errstate(over="ignore"):  # an overflow is refused below
             scaled = np.rint(numbers * (visits * (SCALE / ROOM))[:, None, None])
         largest[at] += np.abs(scaled).max(axis=(1, 2), initial=0.0)

@@ -1,13 +1,18 @@
 """Puts a client's arrays into the federation's order of names; a client has its names as it met them."""
 
+from typing import TypeVar
+
 import numpy as np
+import numpy.typing as npt
 
 from streamfl.arrays import FloatArray
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
 
+F = TypeVar("F", bound=np.floating)
 
-def placed(array: FloatArray, own: tuple[str, ...], labels: tuple[str, ...]) -> FloatArray:
+
+def placed(array: npt.NDArray[F], own: tuple[str, ...], labels: tuple[str, ...]) -> npt.NDArray[F]:
     """Return an array with the columns of a client's own labels at their places among all; targets have none.
 
     >>> placed(np.array([[1.0, 2.0]]), ("c", "a"), ("a", "b", "c"))
@@ -16,7 +21,7 @@ def placed(array: FloatArray, own: tuple[str, ...], labels: tuple[str, ...]) -> 
     if not labels or own == labels:
         return array
     places = {label: place for place, label in enumerate(labels)}
-    wide = np.zeros((*array.shape[:-1], len(places)))
+    wide = np.zeros((*array.shape[:-1], len(places)), array.dtype)
     wide[..., [places[label] for label in own]] = array
     return wide
 

@@ -7,8 +7,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from streamfl.arrays import FloatArray, IntArray
+from streamfl.arrays import FloatArray, IntArray, RealArray
 from streamfl.learning.online_models import Covered
+from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.kept_back import KeptBack
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
@@ -20,10 +21,11 @@ class Raw(NamedTuple):
 
     records: int  # how many there were
     weights: FloatArray  # the difference of the linear weights
-    # The rows of the table that changed, rising; the visits to each, and the differences there.
+    # The rows of the table that changed, rising; what they were and are, in 32 bits, and the visits to each.
     cells: IntArray
+    before: RealArray
+    own: RealArray
     visits: IntArray
-    table: FloatArray
     second: FloatArray  # the sum of z z^T; empty if it is not the client's turn
 
 
@@ -33,7 +35,7 @@ class LearntNumbers(NamedTuple):
     weights: FloatArray
     cells: FloatArray
     visits: FloatArray
-    table: FloatArray
+    table: RealArray
     second: FloatArray
     steps: Steps
 
@@ -45,7 +47,7 @@ class Merged:
     weights: FloatArray  # the change of the linear weights
     # The rows of the table that change, rising, and the change of each.
     cells: IntArray
-    table: FloatArray
+    table: RealArray
     steps: Steps = field(default_factory=Steps)  # the steps of the next round
     kept_back: KeptBack = field(default_factory=KeptBack)  # what is kept back for the next change
 
@@ -85,3 +87,7 @@ class Way(ABC):
         agreed, grown
             The agreed state from which they learnt, and the same with the names of now.
         """
+
+    def chain_after(self, change: NativeChange, before: NativeState) -> str:
+        """Return the digest of all changes up to this one, given the state before: see `NativeChange`."""
+        return change.chain_after(before)

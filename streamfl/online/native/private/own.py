@@ -5,25 +5,36 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray
+from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.compiled import plain
-from streamfl.online.native.kernels.own import CELLS, OWN_RUNNING, Own, own_learns, own_predicts, own_sees
+from streamfl.online.native.kernels.own import (
+    CELLS,
+    OWN_RUNNING,
+    PAIR_CELLS,
+    Own,
+    own_learns,
+    own_predicts,
+    own_sees,
+)
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
 from streamfl.online.native.private.own_state import OwnState
+from streamfl.online.native.private.pairs import new_pairs
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import NOTHING
 from streamfl.protocol.native.settings import OWN_FERNS
+from streamfl.sampling import generator
 
 
 @dataclass
 class OwnModel:
     """The model that a client learns of its records alone, standardised by their own moments.
 
-    Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, ferns
-    with a table of their own and half a linear part; without ferns, a linear model next to the mean.
+    Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, and
+    what differs from it. The outputs are a linear model. With `cells` they are half of one and a table: for each pair
+    of features, at most 100, a grid of 12 x 12 cells, and for targets ferns.
 
     Examples
     --------
@@ -38,12 +49,15 @@ class OwnModel:
     """
 
     targets: bool = False  # whether targets are predicted instead of labels
-    ferns: bool = False  # whether it has ferns; only with targets
+    cells: bool = False  # whether it has pairs of features, and for targets ferns
+    seed: int = 0  # the seed of the pairs
     _present: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     _features: tuple[str, ...] = ()
     _labels: tuple[str, ...] = ()
     _weights: FloatArray = field(init=False)
     _table: Table = field(init=False)
+    _pairs: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    _trust: FloatArray = field(init=False)
     _known: FloatArray = field(init=False)
     _scales: Scales = field(init=False)
     _running: npt.NDArray[np.void] = field(init=False)
@@ -52,7 +66,7 @@ class OwnModel:
         """Begin without names, and without records."""
         columns = 1 if self.targets else 0
         self._weights, self._known = np.zeros((1, columns)), np.zeros(columns)
-        self._table = np.zeros((OWN_FERNS * CELLS if self.ferns else 0, columns), np.float32)
+        self._table, self._trust = np.zeros((self._ferns * CELLS, columns), np.float32), np.ones(self._ferns)
         self._scales, self._running = RunningScaler.of(NOTHING, ()).sums, np.zeros(1, OWN_RUNNING)
 
     def over(self, features: tuple[str, ...], labels: tuple[str, ...]) -> None:
@@ -67,8 +81,29 @@ class OwnModel:
         self._scales = RunningScaler(self._scales).grown(1).over(rows[1:] - 1).sums
         self._weights = np.pad(self._weights, ((0, 1), (0, 1)))[np.ix_(rows, columns)]
         self._known = np.append(self._known, 0.0)[columns]
-        self._table = self._table if self.targets else np.zeros((0, len(columns)), np.float32)
-        self._features, self._labels = features, labels
+        self._table = np.pad(self._table, ((0, 0), (0, 1)))[:, columns]
+        self._pairs = np.array(_places(features, self._features), np.int64)[self._pairs]
+        before, self._features, self._labels = self._features, features, labels
+        if self.cells and len(features) > len(before):
+            self._pair_up(before)
+
+    def _pair_up(self, before: tuple[str, ...]) -> None:
+        """Add pairs of the features that are new."""
+        by_arrival = np.array(_places(self._features, with_gone(before, self._features)), np.int64)
+        now = len(self._features)
+        pairs, places = new_pairs(len(before), now, generator(self.seed, "pairs", now))
+        more = max(0, int(places.max(initial=-1)) + 1 - len(self._pairs))
+        self._pairs = np.pad(self._pairs, ((0, more), (0, 0)))
+        self._trust = np.pad(self._trust, (0, more))
+        self._table = np.pad(self._table, ((0, more * PAIR_CELLS), (0, 0)))
+        self._pairs[places], self._trust[self._ferns + places] = by_arrival[pairs], 1.0
+        first = self._ferns * CELLS
+        for place in places.tolist():
+            self._table[first + place * PAIR_CELLS : first + (place + 1) * PAIR_CELLS] = 0.0
+
+    @property
+    def _ferns(self) -> int:
+        return OWN_FERNS if self.cells and self.targets else 0
 
     @property
     def records(self) -> int:
@@ -78,10 +113,21 @@ class OwnModel:
     @property
     def arrays(self) -> Own:
         """Return the arrays as the compiled loops take them."""
-        z, cells = np.zeros(len(self._weights)), np.zeros(OWN_FERNS if self.ferns else 0, np.int64)
+        z, cells = np.zeros(len(self._weights)), np.zeros(len(self._trust), np.int64)
         z[0], columns = 1.0, 1 if self.targets else len(self._present[1])
-        predicted, given = np.zeros(columns), np.zeros(columns)
-        return Own(self._weights, self._table, self._known, self._scales, z, cells, predicted, given, self._running)
+        return Own(
+            weights=self._weights,
+            table=self._table,
+            pairs=self._pairs,
+            trust=self._trust,
+            known=self._known,
+            scales=self._scales,
+            z=z,
+            cells=cells,
+            predicted=np.zeros(columns),
+            given=np.zeros(columns),
+            running=self._running,
+        )
 
     def says(self, ferns: Ferns, X: FloatArray, others: FloatArray, centre: float = 0.0) -> FloatArray:
         """Return its predictions as a mixture gets them: until it knows something, those of `others`.
@@ -118,24 +164,32 @@ class OwnModel:
             weights=self._weights.copy(),
             cells=cells.astype(np.float64),
             table=self._table[cells].astype(np.float64),
+            pairs=self._pairs.astype(np.float64),
+            trust=self._trust.copy(),
             known=self._known.copy(),
             scales=RunningScaler(self._scales).state(),
             running=np.array(self._running[0].item()),
         )
 
     @classmethod
-    def of(cls, state: OwnState, *, targets: bool, ferns: bool) -> "OwnModel":
-        """Return the model that continues from a saved state.
+    def of(cls, state: OwnState, *, targets: bool, cells: bool, seed: int) -> "OwnModel":
+        """Return the model that continues from a saved state; it begins again if that is older than pairs.
 
         Raises
         ------
         PeerError
             No model with these settings can have saved it.
         """
-        own = cls(targets, ferns)
-        if not state.is_sound(targets=targets, rows=len(own._table)):
+        own = cls(targets, cells, seed)
+        if state.is_older:
+            return own
+        if not state.is_sound(targets=targets):
             raise PeerError("a client's own model does not fit its names: the file is damaged")
         own.over(state.features, state.labels)
+        fits = own._pairs.shape == state.pairs.shape and own._trust.shape == state.trust.shape
+        if not fits or state.cells.max(initial=-1) >= len(own._table):
+            raise PeerError("a client's own model does not fit its names: the file is damaged")
+        own._pairs, own._trust = state.pairs.astype(np.int64), state.trust.copy()
         own._weights, own._known = state.weights.copy(), state.known.copy()
         own._table[state.cells.astype(np.int64)] = state.table
         own._scales = RunningScaler.restored(state.scales).sums

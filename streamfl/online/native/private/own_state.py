@@ -1,6 +1,6 @@
 """The saved state of a client's own model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -9,12 +9,15 @@ from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.protocol.moments import FEWEST
 
 # The values of the running means, see `kernels.own.OWN_RUNNING`; and the sums of the scale, see `Scales`.
-RUNNING, SCALES, FIRST_VALUES = 5, 7, 4
+RUNNING, SCALES, FIRST_VALUES = 6, 7, 4
 
 
 @dataclass(frozen=True, eq=False)
 class OwnState:
-    """The saved state of an own model, in the order of its names; of the table, the rows `cells` that are not 0."""
+    """The saved state of an own model, in the order of its names; of the table, the rows `cells` that are not 0.
+
+    `pairs` are the places of features, `trust` is that in ferns and pairs: see `kernels.own.Own`.
+    """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
 
@@ -26,12 +29,22 @@ class OwnState:
     known: FloatArray
     scales: tuple[FloatArray, ...]
     running: FloatArray
+    pairs: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    trust: FloatArray = field(default_factory=lambda: np.zeros(0))
 
-    def is_sound(self, *, targets: bool, rows: int) -> bool:
-        """Tell whether all arrays fit the names, and a table of so many rows; compiled loops do not check indices."""
+    @property
+    def is_older(self) -> bool:
+        """Tell whether it was saved before there were pairs, with one running mean less."""
+        return self.running.shape == (RUNNING - 1,)
+
+    def is_sound(self, *, targets: bool) -> bool:
+        """Tell whether all arrays fit the names; compiled loops do not check indices.
+
+        It does not tell whether `pairs`, `trust` and `cells` are as many as a model has.
+        """
         columns, d = 1 if targets else len(self.labels), len(self.features)
         shapes = [(FEWEST, d) if k == FIRST_VALUES else (d,) for k in range(SCALES)]
-        numbers = (self.weights, self.table, self.known, self.running)
+        numbers = (self.weights, self.table, self.trust, self.known, self.running)
         return (
             len(set(self.features)) == d
             and len(set(self.labels)) == len(self.labels)
@@ -40,7 +53,10 @@ class OwnState:
             and self.known.shape == (columns,)
             and self.table.shape == (len(self.cells), columns)
             and self.cells.ndim == 1
-            and bool(((self.cells >= 0) & (self.cells < rows) & (self.cells == np.floor(self.cells))).all())
+            and bool(((self.cells >= 0) & (self.cells == np.floor(self.cells))).all())
+            and bool(np.isin(self.pairs, np.arange(d)).all())
+            and self.trust.ndim == 1
+            and bool((self.trust > 0.0).all())
             and [part.shape for part in self.scales] == shapes
             and bool(np.isin(self.scales[-2], np.arange(FEWEST)).all())
             and bool((self.scales[1] >= 0.0).all())

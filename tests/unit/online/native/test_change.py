@@ -43,7 +43,7 @@ def test_rows_change_in_32_bits_everywhere():
     change = replace(CHANGE, cells=cells, table=ones)
     assert change.rows(np.ones((1, 2, 1))).tolist() == [[[1.0], [1.0]]]
     assert change.rows(np.full((1, 2, 1), 2.0**-29)).tolist() == [[[3 * 2.0**-30]] * 2]
-    assert change.rows(np.ones((1, 2, 1))).dtype == np.float64
+    assert change.rows(np.ones((1, 2, 1))).dtype == np.float32
 
 
 SPOILT: dict[str, Callable[[NativeChange], NativeChange]] = {

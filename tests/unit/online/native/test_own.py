@@ -95,7 +95,9 @@ def test_names_that_come_back_bring_what_was_learnt_of_them():
     assert after[:, 2].tolist() == [0.0] * 3
 
 
-@pytest.mark.parametrize("settings", [NativeSettings("linear"), NativeSettings("auto", targets=True)])
+@pytest.mark.parametrize(
+    "settings", [NativeSettings("linear"), NativeSettings("auto"), NativeSettings("auto", targets=True)]
+)
 def test_a_saved_own_model_continues_to_the_last_bit(settings):
     rng = generator(3, "saved")
     X = rng.normal(size=(200, 2))
@@ -118,16 +120,16 @@ DAMAGES = {
     "a label twice": {"labels": ("a", "a")},
     "a count without end": {"known": np.full(2, np.inf)},
     "a scale too few": {"scales": (np.zeros(1),) * 6},
-    "fewer records than none": {"running": np.full(5, -1.0)},
+    "fewer records than none": {"running": np.full(6, -1.0)},
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_saved_own_model_that_is_damaged_is_refused(damage):
     saved = taught(np.arange(5.0), [0, 1, 0, 1, 1]).state()
-    OwnModel.of(saved, targets=False, ferns=False)
+    OwnModel.of(saved, targets=False, cells=False, seed=0)
     with pytest.raises(PeerError, match="the file is damaged"):
-        OwnModel.of(replace(saved, **damage), targets=False, ferns=False)
+        OwnModel.of(replace(saved, **damage), targets=False, cells=False, seed=0)
 
 
 def test_an_own_model_of_other_settings_is_refused():
