@@ -49,35 +49,6 @@ class RoundLine:
 class RoundSummary(RoundLine):
     """What an entry of the ledger says about its round. An entry with `records` 0 only moves positions.
 
-    Parameters
-    ----------
-    round, epoch, block, records, loss, accuracy, mae, no_change
-        As in `RoundLine`.
-    entry
-        The entry's number.
-    trained
-        The records that models of rounds were trained on: all but those held out.
-    unanswered
-        Records that were to be predicted before there was any model; they count as wrong.
-    expired, unmatched, repeated, unusable
-        If labels come later: records without a label, and labels that are no use; see `Watermark`.
-    refused, late
-        Messages that were refused for this entry; and those that came too late, which are sent again.
-    unlearnt
-        Records that an external model could not learn.
-    awaits_labels
-        Whether labels come later than their records.
-    served
-        The sums behind `accuracy`, `mae` and `no_change`, and the part of each expert in the predictions.
-    serves
-        The slot of the model that served.
-    promotions
-        How often so far a live model has become the incumbent.
-    model
-        The SHA-256 of the model that serves next, in hexadecimal digits.
-    readings
-        By detector, its statistic and threshold.
-
     Examples
     --------
     >>> summary = RoundSummary.of(
@@ -98,22 +69,24 @@ class RoundSummary(RoundLine):
     entry: int
     clients: int
     accepted: tuple[Accepted, ...]
-    trained: int
+    trained: int  # the records that models of rounds were trained on: all but those held out
     rejected: int = remark("rejected")
-    unanswered: int = remark("predicted by no model yet")
+    unanswered: int = remark("predicted by no model yet")  # they count as wrong
+    # If labels come later: records without a label, and labels that are no use; see `Watermark`.
     expired: int = remark("expired")
     unmatched: int = remark("unmatched")
     repeated: int = remark("repeated")
     unusable: int = remark("unusable")
-    refused: int = remark("refused")
-    late: int = remark("too late")
-    unlearnt: int
-    awaits_labels: bool = False
+    refused: int = remark("refused")  # messages
+    late: int = remark("too late")  # messages, which are sent again
+    unlearnt: int  # the records that an external model could not learn
+    awaits_labels: bool = False  # whether labels come later than their records
+    # The sums behind `accuracy`, `mae` and `no_change`, and the part of each expert in the predictions.
     served: Served
-    serves: str
-    promotions: int
-    model: str
-    readings: Mapping[str, Reading]
+    serves: str  # the slot of the model that served
+    promotions: int  # how often so far a live model has become the incumbent
+    model: str  # the SHA-256 of the model that serves next, in hexadecimal digits
+    readings: Mapping[str, Reading]  # by detector, its statistic and threshold
 
     @classmethod
     def of(cls, closed: RoundClosed, *, targets: bool | None = None) -> "RoundSummary":
