@@ -13,7 +13,6 @@ from streamfl.bounds import bounded
 from streamfl.errors import TakenOverError, UsageError
 from streamfl.live.coordinator_measures import CoordinatorMeasures
 from streamfl.live.identity import grants, secret, warn_if_open
-from streamfl.live.metrics.barren import MOST_BARREN, Barren
 from streamfl.live.metrics.exposure import exposed, traced, unwatched
 from streamfl.live.metrics.measures import Measure, gauge
 from streamfl.live.metrics.whereabouts import whereabouts
@@ -38,7 +37,10 @@ from streamfl.protocol.messages import (
     RoundClosed,
 )
 from streamfl.run.evaluation.result import DatedInputsMoved
+from streamfl.run.evaluation.starts import Starts
+from streamfl.run.report.barren import MOST_BARREN, Barren
 from streamfl.run.report.changes import moved_sentence
+from streamfl.run.report.lateness import Lateness
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
@@ -101,6 +103,9 @@ class CoordinatorLog:
     bytes_read: Callable[[], int] = lambda: 0
     bytes_written: Callable[[], int] = lambda: 0
     barren: Barren = field(default_factory=Barren)
+    _starts: Starts = field(default_factory=Starts)
+    _lateness: Lateness = field(default_factory=Lateness)
+    _are_late: bool = False  # whether it is logged that most clients come too late
     _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
     _features: int = 0
@@ -115,7 +120,7 @@ class CoordinatorLog:
                 self._closed(event)
             case Restarted() | LocalDrift() | InputsMoved() | Noticed():
                 _log_finding(event)
-            case Joined():
+            case Joined() if self._starts.is_new(event):
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():
                 LOG.info("left", client=event.client)
@@ -153,12 +158,17 @@ class CoordinatorLog:
             records=closed.records,
             rejected=closed.rejected,
             refused=closed.refused,
+            late=closed.late,
             loss=None if math.isnan(closed.loss) else round(closed.loss, 4),
             model=closed.model[:12],
         )
         self.barren.take(closed)
         if self.barren.reason is not None and self.barren.entries % MOST_BARREN == 0:
             LOG.warning("nothing is learnt", round=closed.round, entry=closed.entry, reason=self.barren.reason)
+        self._lateness.take(closed)
+        if (reason := self._lateness.reason) is not None and not self._are_late:
+            LOG.warning("most clients come too late", round=closed.round, reason=reason)
+        self._are_late = reason is not None
         if closed.unlearnt:
             LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
         self._records += closed.records

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from streamfl.live.metrics.barren import Barren
 from streamfl.live.metrics.measures import Durations, Measure, Named, counter, counters, gauge, gauges, plain
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.protocol.decisions import Refused
@@ -19,6 +18,7 @@ from streamfl.protocol.messages import (
     RoundOpened,
     Score,
 )
+from streamfl.run.report.barren import Barren
 from streamfl.run.summary import RoundSummary
 
 # Causes of restarts that no detector's reading is named after. They, and the states of local drifts, are shown as 0

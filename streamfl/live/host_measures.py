@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from streamfl.live.host_node import RELEASED, HostNode
+from streamfl.live.host_node import HostNode
 from streamfl.live.metrics.measures import Measure, counter, counters, gauge, gauges
+from streamfl.live.metrics.rejected_labels import RELEASED
 
 
 @dataclass(frozen=True)

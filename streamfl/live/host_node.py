@@ -8,6 +8,7 @@ import structlog
 
 from streamfl.errors import UsageError
 from streamfl.live.metrics.exposure import unwatched
+from streamfl.live.metrics.rejected_labels import RejectedLabels
 from streamfl.live.metrics.whereabouts import whereabouts
 from streamfl.live.other_features import other_features
 from streamfl.live.stopping import Stop
@@ -30,6 +31,7 @@ from streamfl.records.past_features import PastFeatures
 from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.cells import listed
 from streamfl.records.values.times import iso
+from streamfl.run.evaluation.starts import Starts
 from streamfl.run.summary import late_labels
 from streamfl.runtime.nodes import ClientNode
 from streamfl.runtime.ports import ClientProgress, Host, Source
@@ -42,9 +44,6 @@ SETTLE_EVERY = 5.0
 
 # Seconds for which a label waits for its record before the log says so.
 STANDS = 60.0
-
-# Why labels are rejected because they had no record: see `Watermark`.
-RELEASED = ("unmatched", "repeated", "unusable")
 
 # Seconds after which a client is started again whose place another start has taken. If another host has been assigned
 # the client, this one is told so before.
@@ -136,7 +135,8 @@ class HostNode:
     _superseded: dict[str, float] = field(default_factory=dict)
     _refusals: set[str] = field(default_factory=set)
     _compared: set[str] = field(default_factory=set)
-    _unpaired: dict[str, int] = field(default_factory=dict)
+    _starts: Starts = field(default_factory=Starts)
+    _rejected_labels: RejectedLabels = field(default_factory=RejectedLabels)
     _standing: dict[str, tuple[int | None, float, bool]] = field(default_factory=dict)
     _all_left_at: float | None = None
     _ended_at: float | None = None
@@ -180,8 +180,8 @@ class HostNode:
             if node.machine.superseded and name not in self._superseded:
                 LOG.warning("client superseded", client=name, reason="a later start of the same client joined")
                 self._superseded[name] = now + COMES_BACK
-            self._complain(name, node.machine)
             self._note_standing(name, node.machine, now)
+        self._rejected_labels.log(now, self._complaint)
         self._settle(now)
         self.finished = self._is_over(now)
         self.turned()
@@ -382,6 +382,7 @@ class HostNode:
         match message:
             case RoundClosed():
                 hosted = [accepted for accepted in message.accepted if accepted.client in self.nodes]
+                self._rejected_labels.take(hosted)
                 is_apart = any(accepted.watermark is not None for accepted in hosted)
                 LOG.info(
                     "round",
@@ -399,7 +400,7 @@ class HostNode:
             case LocalDrift() if drifted := [name for name in message.clients if name in self.nodes]:
                 where = whereabouts(message, self._partitions)
                 LOG.warning("local drift", round=message.round, clients=drifted, state=message.state, **where)
-            case Joined() if message.client in self.nodes:
+            case Joined() if message.client in self.nodes and self._starts.is_new(message):
                 LOG.info("joined", client=message.client, entry=message.entry, read=message.read)
             case Left() if message.client in self.nodes:
                 LOG.info("left", client=message.client)
@@ -416,13 +417,8 @@ class HostNode:
             self._refusals.add(refusal.client)
             LOG.warning("refused in a client's name", client=refusal.client, reason=refusal.reason)
 
-    def _complain(self, client: str, machine: Client) -> None:
-        """Log a client's first labels that found no record, then each time their number has doubled."""
-        total = sum(machine.unpaired)
-        if total.bit_length() > self._unpaired.get(client, 0).bit_length():
-            why = dict(zip(RELEASED, machine.unpaired, strict=True))
-            LOG.warning("labels rejected", client=client, **why, last=machine.intake.complaint)
-        self._unpaired[client] = total
+    def _complaint(self, client: str) -> str:
+        return self.nodes[client].machine.intake.complaint if client in self.nodes else ""
 
     def _note_standing(self, client: str, machine: Client, now: float) -> None:
         """Log once of a label that it has waited for its record for long, and all labels after it."""

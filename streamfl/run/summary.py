@@ -49,44 +49,19 @@ class RoundLine:
 class RoundSummary(RoundLine):
     """What an entry of the ledger says about its round. An entry with `records` 0 only moves positions.
 
-    Parameters
-    ----------
-    round, epoch, block, records, loss, accuracy, mae, no_change
-        As in `RoundLine`.
-    entry
-        The entry's number.
-    trained
-        The records that models of rounds were trained on: all but those held out.
-    expired, unmatched, repeated, unusable
-        If labels come later: records without a label, and labels that are no use; see `Watermark`.
-    refused
-        Messages that were refused for this entry, or came too late for it.
-    unlearnt
-        Records that an external model could not learn.
-    served
-        The sums behind `accuracy`, `mae` and `no_change`, and the part of each expert in the predictions.
-    serves
-        The slot of the model that served.
-    promotions
-        How often so far a live model has become the incumbent.
-    model
-        The SHA-256 of the model that serves next, in hexadecimal digits.
-    readings
-        By detector, its statistic and threshold.
-
     Examples
     --------
     >>> summary = RoundSummary.of(
     ...     RoundClosed(
     ...         entry=8, round=7, epoch=1, block=1, accepted=(), records=40, trained=36, rejected=3,
-    ...         losses={"rung-1": 0.25}, serves="rung-1", readings={}, model="9f", registry=1, refused=1,
+    ...         losses={"rung-1": 0.25}, serves="rung-1", readings={}, model="9f", registry=1, refused=3, late=2,
     ...         served=Served(records=40, correct=30, no_change=16.0, shares={"fern": 10.0}),
     ...     )
     ... )
     >>> summary.loss, summary.accuracy, summary.mae, summary.no_change, summary.shares
     (0.25, 0.75, None, 0.4, {'fern': 0.25})
     >>> summary.remarks()
-    {'rejected': '3 rejected', 'refused': '1 messages refused or too late'}
+    {'rejected': '3 rejected', 'refused': '1 refused', 'late': '2 too late'}
     >>> summary.line
     RoundLine(round=7, epoch=1, block=1, records=40, loss=0.25, accuracy=0.75, mae=None, no_change=0.4, time=None)
     """
@@ -94,19 +69,24 @@ class RoundSummary(RoundLine):
     entry: int
     clients: int
     accepted: tuple[Accepted, ...]
-    trained: int
+    trained: int  # the records that models of rounds were trained on: all but those held out
     rejected: int = remark("rejected")
+    unanswered: int = remark("predicted by no model yet")  # they count as wrong
+    # If labels come later: records without a label, and labels that are no use; see `Watermark`.
     expired: int = remark("expired")
     unmatched: int = remark("unmatched")
     repeated: int = remark("repeated")
     unusable: int = remark("unusable")
-    refused: int = remark("messages refused or too late")
-    unlearnt: int
+    refused: int = remark("refused")  # messages
+    late: int = remark("too late")  # messages, which are sent again
+    unlearnt: int  # the records that an external model could not learn
+    awaits_labels: bool = False  # whether labels come later than their records
+    # The sums behind `accuracy`, `mae` and `no_change`, and the part of each expert in the predictions.
     served: Served
-    serves: str
-    promotions: int
-    model: str
-    readings: Mapping[str, Reading]
+    serves: str  # the slot of the model that served
+    promotions: int  # how often so far a live model has become the incumbent
+    model: str  # the SHA-256 of the model that serves next, in hexadecimal digits
+    readings: Mapping[str, Reading]  # by detector, its statistic and threshold
 
     @classmethod
     def of(cls, closed: RoundClosed, *, targets: bool | None = None) -> "RoundSummary":
@@ -124,8 +104,10 @@ class RoundSummary(RoundLine):
             one.name: getattr(closed, one.name) for one in fields(cls) if hasattr(closed, one.name)
         }
         return cls(
-            **same | late_labels(closed.accepted),
+            **same | late_labels(closed.accepted) | {"refused": closed.refused - closed.late},
             clients=len(closed.accepted),
+            unanswered=served.unanswered,
+            awaits_labels=any(one.watermark is not None for one in closed.accepted),
             loss=closed.losses.get(closed.serves, math.nan),
             accuracy=None if is_error else good,
             mae=good if is_error else None,

@@ -25,9 +25,11 @@ from streamfl.records.values.times import iso
 from streamfl.run.evaluation.result import DatedFinding, DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
 from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import local_text, notice_text
+from streamfl.run.report.lateness import Lateness
 from streamfl.run.report.words import count, listed
+from streamfl.run.summary import RoundSummary
 
-# The most clients and labels that an alert names.
+# The most clients, labels and features that an alert names.
 LISTED = 20
 
 
@@ -47,6 +49,7 @@ class Alert:
     # Those concerned, at most `LISTED`.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # those that moved
 
     @property
     def plain(self) -> dict[str, object]:
@@ -76,12 +79,15 @@ one that joins'])
     _rounds: int = 0
     _heard: dict[str, int] = field(default_factory=dict)  # by client, the round in which it last had records
     _silent: set[str] = field(default_factory=set)
+    _lateness: Lateness = field(default_factory=Lateness)
+    _are_late: bool = False
     _learnt: float = 0.0
     _is_stalled: bool = False
 
     def begin(self, now: float) -> None:
         """Count time from now on, and look at every client afresh: what was heard so far is history."""
         self._learnt, self._is_stalled = now, False
+        self._lateness, self._are_late = Lateness(), False
         self._silent.clear()
 
     def hear(self, message: FromCoordinator, now: float, time: float) -> list[Alert]:
@@ -96,8 +102,11 @@ one that joins'])
         """
         self._outlook.hear(message)
         match message:
-            case RoundClosed() if message.records:
-                return [*self._goes_on(message, now, time), *self._silence(message, time)]
+            case RoundClosed():
+                late = self._late(message, time)
+                if not message.records:
+                    return late
+                return [*self._goes_on(message, now, time), *late, *self._silence(message, time)]
             case Restarted():
                 restart = DatedRestart.of(message)
                 return [self._found("drift", restart, sentence(restart), time, clients=restart.clients)]
@@ -108,7 +117,8 @@ one that joins'])
                 return [self._found("local-drift", drift, text, time, clients=drift.clients, is_over=over)]
             case InputsMoved():
                 inputs = DatedInputsMoved.of(message)
-                return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=inputs.clients)]
+                named = inputs.clients or sorted({client for one in inputs.moved for client in one.clients})
+                return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=named)]
             case Noticed():
                 notice = DatedNotice.of(message)
                 return [self._found("notice", notice, notice_text(notice), time)]
@@ -151,6 +161,16 @@ one that joins'])
         text = f"records are learnt again, after {silent:.0f} s"
         return [self._alert("stalled", text, time, is_over=True, round=closed.round)]
 
+    def _late(self, closed: RoundClosed, time: float) -> list[Alert]:
+        """Return that most clients come too late again and again, or that they come in time again."""
+        self._lateness.take(RoundSummary.of(closed))
+        reason, were_late = self._lateness.reason, self._are_late
+        self._are_late = reason is not None
+        if self._are_late == were_late:
+            return []
+        text = "most clients come in time again" if reason is None else reason
+        return [self._alert("late", text, time, is_over=were_late, round=closed.round)]
+
     def _silence(self, closed: RoundClosed, time: float) -> list[Alert]:
         """Return which clients have become silent with this round, and which are heard again."""
         self._rounds += 1
@@ -179,7 +199,14 @@ one that joins'])
         self._silent.discard(client)
 
     def _found(self, kind: AlertKind, found: DatedFinding, text: str, time: float, **more: Any) -> Alert:
-        return self._alert(kind, text, time, round=found.round, since=found.since, labels=found.labels, **more)
+        features = [one.feature for one in found.moved]
+        about: dict[str, Any] = {
+            "round": found.round,
+            "since": found.since,
+            "labels": found.labels,
+            "features": features,
+        }
+        return self._alert(kind, text, time, **about, **more)
 
     def _alert(
         self,
@@ -189,6 +216,7 @@ one that joins'])
         *,
         clients: Sequence[str] = (),
         labels: Sequence[str] = (),
+        features: Sequence[str] = (),
         **more: Any,
     ) -> Alert:
         return Alert(
@@ -198,5 +226,6 @@ one that joins'])
             time=iso(time),
             clients=tuple(map(printable, clients[:LISTED])),
             labels=tuple(map(printable, labels[:LISTED])),
+            features=tuple(map(printable, features[:LISTED])),
             **more,
         )

@@ -26,6 +26,7 @@ from streamfl.protocol.messages import (
     RoundOpened,
 )
 from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.evaluation.starts import Starts
 from streamfl.run.report.changes import moved_sentence, sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import print_line
@@ -99,7 +100,7 @@ def watch(
     """
     seen, outlook = 0, Outlook(opened)
     waiting = WaitingReport(now, outlook)
-    for message in messages:
+    for message in _told_once(messages):
         outlook.hear(message)
         texts, style = lines(message) if message is not None else ((), "")
         if texts:
@@ -120,7 +121,7 @@ def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = Non
     {"type": "left", "text": "c3 left"}
     """
     seen = 0
-    for message in messages:
+    for message in _told_once(messages):
         texts, _ = lines(message) if message is not None else ((), "")
         if message is None or not texts:
             continue
@@ -129,6 +130,13 @@ def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = Non
         seen += isinstance(message, RoundClosed)
         if rounds is not None and seen >= rounds:
             return
+
+
+def _told_once(messages: Iterable[FromCoordinator | None]) -> Iterator[FromCoordinator | None]:
+    """Yield messages without answers that only repeat that a client has joined; None in their place."""
+    starts = Starts()
+    for message in messages:
+        yield None if isinstance(message, Joined) and not starts.is_new(message) else message
 
 
 def _fields(message: FromCoordinator) -> dict[str, Any]:
@@ -183,7 +191,9 @@ class Outlook:
         if self._held:
             return f"{round_}, but an operator has paused learning; `streamfl resume` continues"
         if self._empty:
-            return f"{round_}, and was opened again {count(self._empty)} times, because no client has sent a record"
+            return (
+                f"{round_}, and was opened again {counted(self._empty, 'time')}, because no client has sent a record"
+            )
         return f"{round_}; the coordinator, if it is running, waits for updates of clients, which its log names"
 
 

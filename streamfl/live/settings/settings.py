@@ -56,7 +56,7 @@ from streamfl.wire.masking import expand
 PREFIX = "STREAMFL_"
 
 # What `streamfl alert` can tell.
-AlertKind = Literal["drift", "local-drift", "inputs-moved", "notice", "stalled", "silent", "evicted", "ended"]
+AlertKind = Literal["drift", "local-drift", "inputs-moved", "notice", "stalled", "silent", "late", "evicted", "ended"]
 
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
@@ -64,6 +64,10 @@ MANY = 10_000
 # A client asks again after so many deadlines, and not before so many seconds.
 # docs/choices.md, "When a client asks again".
 DEADLINES, AT_LEAST = 2.0, 5.0
+
+# The least and the most seconds of a deadline that nobody has set: between them it is half of the interval.
+# docs/choices.md, "How long a round waits".
+DEADLINE = 5.0, 60.0
 
 
 def _is_address(text: str) -> str:
@@ -182,7 +186,16 @@ class RoundSettings(_Table):
     """The length of a round, with `clock = "interval"` or `"event_time"`."""
     quorum: int | Literal["all"] = Field("all", json_schema_extra={"unit": "clients", "unequal": "with a number"})
     """The number of clients, 1 or more, whose updates close a round; `all`: every client that is present."""
-    deadline: float = Field(5.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds", "unequal": "above 0"})
+    deadline: float | None = Field(
+        None,
+        ge=0.0,
+        le=LONGEST,
+        json_schema_extra={
+            "unit": "seconds",
+            "unset": 'half of `interval`, between 5 and 60; 5 with `clock = "records"`',
+            "unequal": "other than 0",
+        },
+    )
     """How long the coordinator waits for missing updates after clients should have sent them, before it closes the
     round without them; 0: without limit."""
     expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
@@ -193,6 +206,18 @@ class RoundSettings(_Table):
     )
     """How the coordinator combines the model changes that clients send: every choice except `mean` tolerates a
     minority of malicious clients, but costs some accuracy if all are honest."""
+
+    @property
+    def waits(self) -> float:
+        """Return how many seconds the coordinator waits for missing updates; 0: without limit.
+
+        >>> RoundSettings(interval=60.0).waits, RoundSettings().waits, RoundSettings(deadline=0.0).waits
+        (30.0, 5.0, 0.0)
+        """
+        if self.deadline is not None:
+            return self.deadline
+        least, most = DEADLINE
+        return least if self.clock == "records" else min(most, max(least, self.interval / 2.0))
 
     @model_validator(mode="after")
     def _quorum_is_possible(self) -> Self:
@@ -451,7 +476,7 @@ class Alerts(_Table):
     """A file with the key that signs what is posted."""
     command: tuple[str, ...] = ()
     """A program and its arguments, which is run for each alert and reads it from standard input as a line of JSON."""
-    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "inputs-moved", "stalled", "silent", "evicted")
+    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "inputs-moved", "stalled", "silent", "late", "evicted")
     """The kinds of alerts that are sent; there are also `notice` and `ended`."""
     stalled_after: float | None = Field(
         None,
@@ -647,7 +672,7 @@ class FederationSettings(BaseSettings):
             learner=self.learner,
             min_clients=self.federation.min_clients,
             quorum=None if rounds.quorum == "all" else rounds.quorum,
-            deadline=rounds.deadline or None,
+            deadline=rounds.waits or None,
             expire_after=rounds.expire_after,
             interval=rounds.interval if rounds.clock == "interval" else None,
             by_event_time=rounds.clock == "event_time",
@@ -701,7 +726,7 @@ class FederationSettings(BaseSettings):
             period=self.rounds.interval,
             min_records=self.rounds.min_records,
             capacity=self.client.buffer or (None if self.rounds.clock == "records" else MANY),
-            retry=self.client.retry or max(AT_LEAST, DEADLINES * self.rounds.deadline),
+            retry=self.client.retry or max(AT_LEAST, DEADLINES * self.rounds.waits),
             limits=self.limits,
             window=self.labels.window if self.labels.topic else None,
             budget=self.learning.budget(messages.size),
@@ -796,7 +821,7 @@ class FederationSettings(BaseSettings):
         differ = {
             'rounds.clock = "interval"': rounds.clock == "interval",
             f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
-            f"rounds.deadline = {rounds.deadline}": rounds.deadline > 0.0,
+            f"rounds.deadline = {rounds.waits}": rounds.waits > 0.0,
             'records.start = "latest"': records.start == "latest",
             'records.lost = "skip"': records.lost == "skip",
             # A client that joins after round 1 has begun takes part from a round that depends on timing.

@@ -119,7 +119,12 @@ class CoordinatorTraces:
             return
         self._turn("gathering")
         numbers = {"round": closed.round, "epoch": closed.epoch, "clients": closed.clients}
-        counts = {"records": closed.records, "rejected": closed.rejected, "refused": closed.refused}
+        counts = {
+            "records": closed.records,
+            "rejected": closed.rejected,
+            "refused": closed.refused,
+            "late": closed.late,
+        }
         self._attributes = {**numbers, **counts}
 
     def _write(self) -> None:

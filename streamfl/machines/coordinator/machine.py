@@ -489,6 +489,7 @@ class Coordinator:
             case "late":
                 self._await_if_late(event)
                 self._unsaved.refusals.count += 1
+                self._unsaved.refusals.late += 1
                 return [Refused(bounded(client), reason)]
 
     def _await_if_late(self, event: FromClient | Signed | Unusable) -> None:

@@ -95,12 +95,20 @@ class Restarted(Finding):
         an operator has asked for another. Empty where an epoch begins without a choice. The means are over the
         clients that scored all candidates in time and do not stand out, which may be a single one. Some 25 bytes a
         candidate.
+    better
+        At how many clients the chosen model scored better than the one that had served, and of how many; (0, 0) if
+        nobody compared them, or if the coordinator sees only sums of all clients. Some 16 bytes.
+    renamed
+        By label, the label that its records had before, where it is sure that labels were exchanged; at most 20. Some
+        30 bytes for two labels.
     """
 
     cause: str
     chosen: str
     clients: tuple[str, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
+    better: tuple[int, int] = (0, 0)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

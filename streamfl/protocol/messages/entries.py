@@ -57,6 +57,7 @@ class RoundClosed(Message):
     registry: int  # the version of the registry under which the round was learnt
     promotions: int = 0  # how often so far a live model has become the incumbent
     refused: int = 0  # the messages that were refused for this entry, or came too late
+    late: int = 0  # those of them that came too late; 9 bytes of an entry
     unlearnt: int = 0  # the records that an external model could not learn
 
     def accepted_of(self, client: str) -> Accepted | None:

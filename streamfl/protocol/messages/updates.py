@@ -47,6 +47,8 @@ class Served:
 
     records: int = 0  # the predictions counted
     correct: int = 0  # classification: those that were right
+    # Classification: those made before there was any model, and so wrong; 15 bytes of an entry.
+    unanswered: int = 0
     absolute_error: float = 0.0  # regression: the sum of |prediction - target|, in the unit of the records
     # The same for the baseline that repeats the truth of the record before: a count, or a sum of errors.
     no_change: float = 0.0

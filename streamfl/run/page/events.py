@@ -265,6 +265,7 @@ def _served(served: Served) -> Served:
     return Served(
         records=records,
         correct=whole(served.correct),
+        unanswered=whole(served.unanswered),
         absolute_error=_number(served.absolute_error),
         no_change=_number(served.no_change),
         shares={plain(name): possible[name] for name in largest},
@@ -314,6 +315,10 @@ def _sane(message: Announced) -> Announced:
     ours |= {
         name: plain(getattr(message, name), 64) for name in ("cause", "chosen", "state") if hasattr(message, name)
     }
+    if isinstance(message, Restarted):
+        names = list(message.renamed.items())[:LISTED]
+        ours["renamed"] = {plain(now): plain(before) for now, before in names}
+        ours["better"] = whole(message.better[0]), whole(message.better[1])
     if not isinstance(message, Noticed):
         ours["clients"] = _first(message.clients)
     ours["moved"] = tuple(

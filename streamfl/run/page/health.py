@@ -46,13 +46,18 @@ def _usual(view: View) -> float:
 def health(view: View, now: int | None = None) -> tuple[str, str]:
     """Return in one line whether all is well, and how it is marked: `well`, `warns` or `stalled`.
 
-    Nothing is said before the first round and after the last.
+    Nothing is said before the first round and after the last. That nothing is learnt any more is said by the rule by
+    which the coordinator is not ready.
     """
     if minutes := stalled_minutes(view, now):
         usual = f"usually one comes every {length(_usual(view))}"
         what = f"no entry has come since {iso(view.time / 1000.0)}, for {counted(minutes, 'minute')}; {usual}"
         return f"Stalled: {what}. {_waits(view)}", "stalled"
-    if view.phase == "ended" or not view.closed:
+    if view.phase == "ended" or not view.entry:
+        return "", ""
+    if (reason := view.barren.reason) is not None:
+        return f"Stalled: {reason}.", "stalled"
+    if not view.closed:
         return "", ""
     if troubles := list(_troubles(view)):
         return f"Not all is well: {'; '.join(troubles)}.", "warns"
@@ -84,6 +89,8 @@ def _troubles(view: View) -> Iterator[str]:
     clients = view.clients.values()
     if out := [one for one in clients if one.state == "evicted" or (one.state == "present" and _is_refused(one))]:
         yield f"the coordinator refuses {_named([one.name for one in out])}"
+    if (late := view.lateness.reason) is not None:
+        yield late
     if gone := [one for one in clients if one.state == "present" and view.closed - one.waits_since >= MISSING]:
         yield f"{_named([one.name for one in gone])} missed the last {MISSING} rounds or more"
     if alone := [card.change for card in view.cards if card.is_apart]:

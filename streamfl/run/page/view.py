@@ -23,6 +23,8 @@ from streamfl.run.page.events import (
     Over,
     Scoring,
 )
+from streamfl.run.report.barren import Barren
+from streamfl.run.report.lateness import Lateness
 from streamfl.run.summary import RoundSummary
 
 # Rounds that are kept, and how many of the newest of them are kept each for itself: older ones are merged in pairs.
@@ -211,6 +213,8 @@ class View(msgspec.Struct):
     cards: list[Card] = []
     epochs: list[Epoch] = []
     lines: list[Entry] = []
+    barren: Barren = msgspec.field(default_factory=Barren)
+    lateness: Lateness = msgspec.field(default_factory=Lateness)
     clients: dict[str, ClientView] = {}
 
     @property
@@ -262,6 +266,8 @@ class View(msgspec.Struct):
                 client.learnt, client.waits_since = closed.round, self.closed
             if taken.measured.records:
                 client.measure(taken.measured)
+        self.barren.take(closed)
+        self.lateness.take(closed)
         self.lines.append(msgspec.structs.replace(event, taken=()))
         del self.lines[:-ENTRIES]
 

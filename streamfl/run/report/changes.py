@@ -18,7 +18,7 @@ def sentence(
     clients: int | None = None,
     moved: Sequence[Moved] | None = None,
 ) -> str:
-    """Return what is known of a restart or a local drift as one sentence.
+    r"""Return what is known of a restart or a local drift as one sentence.
 
     Parameters
     ----------
@@ -34,6 +34,10 @@ def sentence(
     'records of labels 1, 2 have been predicted worse, for certain at clients c0, c1 (found in round 32).'
     >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
     ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
+    >>> live = swap.model_copy(update={"clients": (), "better": (19, 20), "renamed": {"1": "2", "2": "1"}})
+    >>> print(*sentence(live).partition(" worse")[2].split("; "), sep="\n")
+    , probably at 19 of 20 clients (found in round 32)
+    labels have probably changed their meaning: 1 and 2 were exchanged.
     >>> height = Moved(feature="height", before=2740.0, since=3011.0, deviations=1.2)
     >>> sentence(swap, clients=9, moved=[height]).partition("c1 ")[2]
     '(found in round 32); on average, height rose from 2740 to 3011.'
@@ -46,9 +50,12 @@ def sentence(
         return f"{since}, {new} not seen before: {listed(change.labels, _NAMED)} {found}."
     of = f" of {_named('label', change.labels)}" if change.labels else ""
     worse = f"records{of} have been predicted worse{_where(change, clients)} {found}"
+    were = _former_names(change)
     if moved is None and change.moved:
         return f"{since}, {worse}; {_readings(change.moved, clients)}."
-    return f"{since}, {worse}{'' if moved is None else _features(moved, change.labels)}."
+    if moved is None:
+        return f"{since}, {worse}{'; labels have probably changed their meaning' if were else ''}{were}."
+    return f"{since}, {worse}{_features(moved, is_of_labels=bool(change.labels or were))}{'' if moved else were}."
 
 
 def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
@@ -66,8 +73,8 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     ...                          since_time="2026-11-27T11:19:00Z")
     >>> moved_sentence(found, clients=8).partition("lower")[0]
     'Since round 68 (2026-11-27T11:19:00Z), heat reads 13.8 '
-    >>> moved_sentence(found, clients=8).partition("lower")[2]
-    ' (46 instead of 59.8) at all 8 clients, and load 2 higher (3 instead of 1) at client m3 (found in round 69).'
+    >>> moved_sentence(found, clients=8).partition("8 clients")[2]
+    ', and load 2 higher (3 instead of 1) at least at client m3 (found in round 69).'
     >>> explains = found.model_copy(update={"moved": moved[:1], "cause": "excess", "labels": ("on",)})
     >>> moved_sentence(explains, clients=8).partition("8 clients")[2]
     ', so records of label on have been predicted worse (found in round 69).'
@@ -113,8 +120,10 @@ def _all(clients: int | None) -> str:
 def _clients(one: FeatureMoved, clients: int | None) -> str:
     if not one.clients:
         return _all(clients)
+    # Records of others may still be from before: an announcement names those that have shown it so far.
     names = _named("client", one.clients)
-    return f"{counted(one.of_clients, 'client')} ({names.partition(' ')[2]})" if one.of_clients > _NAMED else names
+    who = f"{counted(one.of_clients, 'client')} ({names.partition(' ')[2]})" if one.of_clients > _NAMED else names
+    return f"least at {who}"
 
 
 def _named(noun: str, names: Sequence[str]) -> str:
@@ -132,14 +141,27 @@ def _where(change: DatedDrift, clients: int | None) -> str:
     if isinstance(change, DatedLocalDrift):
         return f", but only at {_named('client', change.clients)}"
     if not change.clients:  # the test of all records together was sure before that of any one client
-        return ""
+        better, of = change.better
+        at = _all(of) if better == of else f"{count(better)} of {counted(of, 'client')}"
+        return f", probably at {at}" if better else ""
     if len(change.clients) == clients:
         return f" at {_all(clients)}"
     return f", for certain at {_named('client', change.clients)}"
 
 
-def _features(moved: Sequence[Moved], labels: Sequence[str]) -> str:
-    if not moved and labels:
+def _former_names(change: DatedDrift) -> str:
+    """Return what labels were called before; empty if they were surely called the same, or nobody is sure."""
+    names = change.renamed if isinstance(change, DatedRestart) else {}
+    pairs = {tuple(sorted(pair)) for pair in names.items()}
+    if not names:
+        return ""
+    if all(names.get(was) == now for now, was in names.items()):
+        return f": {listed([f'{one} and {other}' for one, other in sorted(pairs)], _NAMED)} were exchanged"
+    return f": {listed([f'{now} was {was}' for now, was in names.items()], _NAMED)}"
+
+
+def _features(moved: Sequence[Moved], *, is_of_labels: bool) -> str:
+    if not moved and is_of_labels:
         return "; no feature moved, so the labels have probably changed their meaning"
     if not moved:
         return "; no feature moved, so what the features mean has probably changed"

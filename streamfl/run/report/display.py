@@ -25,7 +25,7 @@ from streamfl.run.report.compared import texts
 from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
-    LOCAL,
+    became,
     beginning,
     count,
     counted,
@@ -256,7 +256,7 @@ def local_text(drift: DatedLocalDrift) -> str:
         why = f" since {beginning(drift)}{same_drift(drift)}: {evidence(drift)}"
         if drift.behind:
             why += f"; {counted(drift.behind, 'other client')} had no records of that time yet"
-    what = f"{listed(drift.clients)} {LOCAL.get(drift.state, '')}".rstrip()
+    what = f"{listed(drift.clients)} {became(drift.state, len(drift.clients))}".rstrip()
     labels = f" (labels {listed(drift.labels)})" if drift.labels else ""
     return f"round {count(drift.round)}  local drift, {drift.state}: {what}{labels}{why}"
 

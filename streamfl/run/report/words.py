@@ -44,6 +44,19 @@ LOCAL = {
 }
 
 
+def became(state: str, clients: int) -> str:
+    """Return what happened to so many clients that drifted alone.
+
+    >>> became("branched", 1), became("merged", 2)
+    ('got a model of its own', 'learn with all clients again: their own model was hardly better')
+    """
+    words = LOCAL.get(state, "")
+    if clients == 1:
+        for many, one in (("learn ", "learns "), ("their", "its"), ("them", "it")):
+            words = words.replace(many, one)
+    return words
+
+
 def share(value: float | None, missing: str = MISSING) -> str:
     """Return a number on a fixed scale (accuracy, kappa, loss) with three decimals.
 

@@ -204,7 +204,7 @@ class TestTopics:
         write(broker, f"{name}.c0", record(0))
         findings = found(broker, name, topics=(f"{name}.*",))
         assert f"{name}.control" in of(findings, f"{name}.*").found
-        assert of(findings, "records").found == f"1 topics of 1 partitions: {name}.c0"
+        assert of(findings, "records").found == f"1 topic of 1 partition: {name}.c0"
 
 
 class TestSchema:

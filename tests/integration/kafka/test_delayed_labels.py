@@ -350,7 +350,7 @@ def test_labels_before_their_records_twice_of_no_record_and_of_a_wrong_type_end_
     assert (ended["accepted"], ended["rejected"], ended["dead_letters"]) == (3 * everything, len(bad) + 3, len(bad))
     assert (ended["waiting"], ended["expired"], ended["unmatched"], ended["repeated"]) == (0, 0, 1, 2)
     complaints = host.said("labels rejected")
-    assert [one["client"] for one in complaints] == [name] * len(complaints) and complaints
+    assert [one["clients"] for one in complaints] == [name] * len(complaints) and complaints
     reasons = ("a second label for a record: ", "a label without a record: ")
     assert all(one["last"].startswith(reasons) for one in complaints)
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
+from unit.live.page import told
 from unit.machines.script import answer, broadcast, coordinator, join
 
 from streamfl.errors import UsageError
@@ -30,7 +31,9 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.records import Span
 from streamfl.run.model_file import ServedModel
+from streamfl.run.report.lateness import REMEDY
 from streamfl.run.settings import LearningSettings
+from streamfl.run.summary import RoundSummary
 from streamfl.runtime.nodes import CoordinatorNode
 from streamfl.runtime.transport.memory import MemoryTransport
 from streamfl.wire import messages, safe_file
@@ -183,6 +186,28 @@ class TestRefusals:
         federation.step(1.0, answer(opened, "c0"), late)
         (line,) = federation.step(2.0, late)
         assert (line["log_level"], line["event"], line["client"]) == ("info", "came too late", "c1")
+
+    def test_the_entry_counts_messages_that_came_too_late_apart_from_those_that_were_refused(self):
+        federation = Federation()
+        opened = federation.begun()
+        late = answer(opened, "c1")
+        federation.step(1.0, answer(opened, "c0"), late)
+        federation.step(2.0, late, late)
+        opened = next(m for m in federation.received.receive() if isinstance(m, RoundOpened) and m.round == 2)
+        federation.step(3.0, answer(opened, "c0", start=4), answer(opened, "c1", start=4))
+        closed = [m for m in federation.received.receive() if isinstance(m, RoundClosed)]
+        assert [(one.entry, one.refused, one.late) for one in closed] == [(2, 2, 2)]
+        summary = RoundSummary.of(closed[0])
+        assert (summary.refused, summary.remarks()) == (0, {"late": "2 too late"})
+
+    def test_that_most_clients_come_too_late_again_and_again_is_a_warning_with_what_to_do(self):
+        log, said = CoordinatorLog(), []
+        for entry, late in enumerate((20, 1, 20, 20, 20, 0, 0, 0, 20, 20, 20), start=1):
+            with capture_logs() as logged:
+                log.take(RoundSummary.of(told.closed(entry, [("c0", 10)], refused=late, late=late)))
+            said += [(entry, line["reason"]) for line in warnings(logged)]
+        assert [entry for entry, _ in said] == [4, 11]
+        assert said[0][1] == f"in 3 of the last 4 rounds most clients came too late; {REMEDY}"
 
     def test_an_evicted_client_is_logged_with_the_reason_and_named_while_it_waits(self):
         federation = Federation()

@@ -21,7 +21,15 @@ from streamfl.live.settings import installed
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.installed import GROUP
 from streamfl.live.settings.kept_settings import is_fixed
-from streamfl.live.settings.settings import FederationSettings, Telemetry, address, flag, load, merge
+from streamfl.live.settings.settings import (
+    FederationSettings,
+    RoundSettings,
+    Telemetry,
+    address,
+    flag,
+    load,
+    merge,
+)
 from streamfl.machines.client.budget import Budget
 from streamfl.records.formats import Packed
 from streamfl.runtime.ports import Placement
@@ -70,7 +78,7 @@ def refused(loaded, tmp_path):
 class TestSources:
     def test_a_setting_that_is_not_given_has_its_default(self, loaded):
         settings = loaded()
-        assert (settings.federation.name, settings.rounds.clock, settings.rounds.deadline) == (
+        assert (settings.federation.name, settings.rounds.clock, settings.rounds.waits) == (
             "federation",
             "interval",
             5.0,
@@ -481,6 +489,20 @@ class TestMeaning:
         assert (machine.quorum, machine.deadline, machine.interval) == (3, 1.0, 2.0)
         assert settings.client_machine.clock == "interval"
 
+    @pytest.mark.parametrize(
+        ("rounds", "waits"),
+        [
+            ({"interval": 60.0}, 30.0),
+            ({"interval": 2.0}, 5.0),
+            ({"interval": 3600.0}, 60.0),
+            ({"interval": 60.0, "deadline": 4.0}, 4.0),
+            ({"interval": 60.0, "clock": "records"}, 5.0),
+        ],
+    )
+    def test_who_sets_no_deadline_waits_for_half_of_the_interval_within_bounds(self, loaded, rounds, waits):
+        settings = loaded(rounds=rounds)
+        assert (settings.coordinator_machine.deadline, settings.client_machine.retry) == (waits, max(5.0, 2 * waits))
+
     def test_rounds_by_event_time_need_a_time(self, loaded):
         rounds = "[rounds]\nclock = 'event_time'\ninterval = 60\n"
         with pytest.raises(UsageError, match=r"records\.fields\.time"):
@@ -808,6 +830,7 @@ class TestDeployed:
     def test_each_line_of_the_deployed_file_says_whether_it_states_or_overrides_the_default(self):
         settings = FederationSettings.model_validate({"records": {"topics": ["x"]}})
         least = settings.model_dump(mode="json", by_alias=True)
+        least["rounds"]["deadline"] = RoundSettings(clock="records").waits  # the clock of this file
         least["kafka"] = KafkaSettings(bootstrap_servers="x").model_dump(mode="json")
         said = list(_said(DEPLOYED.read_text().splitlines()))
         assert {word for _, _, word, _ in said} == {"states", "overrides", "required", "example"}

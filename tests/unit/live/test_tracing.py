@@ -75,6 +75,7 @@ def test_an_entry_is_a_trace_of_its_phases(written: Written, spans: Spans) -> No
         "records": 50,
         "rejected": 2,
         "refused": 0,
+        "late": 0,
         "restart.cause": "excess",
         "restart.chosen": "scratch",
     }

@@ -80,7 +80,7 @@ class TestLine:
 
     def test_the_line_of_a_round_says_which_records_did_not_count_if_any(self):
         text, _ = line(closed(rejected=3, refused=1))
-        assert text.endswith("600 records of 12 clients  3 rejected  1 messages refused or too late")
+        assert text.endswith("600 records of 12 clients  3 rejected  1 refused")
         assert "rejected" not in line(closed())[0]
 
     def test_one_record_of_one_client_is_in_the_singular(self):
@@ -235,6 +235,19 @@ class TestSilence:
         assert text == "for 30 s: round 8 is open, and was opened again 2 times, because no client has sent a record"
         (text,) = self.printed(*without[:2], closed(8), *[None] * 3, opened=OPENED)[1:]
         assert "again" not in text
+
+    def test_a_round_that_was_opened_again_once_is_in_the_singular(self):
+        (text,) = self.printed(closed(8, records=0), None, None, None, opened=OPENED)
+        assert text == "for 30 s: round 8 is open, and was opened again 1 time, because no client has sent a record"
+
+    def test_a_client_that_is_answered_twice_has_joined_once(self):
+        first = Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=0)
+        later = replace(first, nonce="80", incarnation=2, read=9)
+        assert self.printed(first, first, later, later) == [
+            "c1 joined; the ledger already has 0 of its records",
+            "c1 joined; the ledger already has 9 of its records",
+        ]
+        assert len(list(as_json([first, first, later]))) == 2
 
     def test_a_line_restarts_the_time_of_silence_and_the_end_ends_it(self):
         assert len(self.printed(None, None, closed(8), None, None, closed(9), opened=OPENED)) == 2

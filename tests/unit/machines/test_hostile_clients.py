@@ -75,6 +75,8 @@ BAD = {
     "errors where there are labels": {"served": Served(records=4, absolute_error=1.0)},
     "more answers than records": {"served": Served(records=5)},
     "more right ones than answers": {"served": Served(records=3, correct=4)},
+    "more right ones and empty ones than answers": {"served": Served(records=3, correct=2, unanswered=2)},
+    "fewer empty ones than none": {"served": Served(records=3, unanswered=-1)},
     "fewer right ones than none": {"served": Served(records=3, correct=-1)},
     "a NoChange that is right more often than asked": {"served": Served(records=3, no_change=4.0)},
     "shares NaN": {"served": Served(records=3, shares={"rounds": np.nan})},

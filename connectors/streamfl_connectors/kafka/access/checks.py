@@ -177,7 +177,8 @@ class _Check:
         yield from wrong
         if there and not wrong:
             parts = sum(len(topic["partitions"]) for topic in there.values())
-            yield CheckResult("records", "ok", f"{len(there)} topics of {parts} partitions: {listed(sorted(there))}")
+            many = f"{len(there)} topic{'s' * (len(there) > 1)} of {parts} partition{'s' * (parts > 1)}"
+            yield CheckResult("records", "ok", f"{many}: {listed(sorted(there))}")
 
     def _label_topics(self) -> Iterator[CheckResult]:
         """Check the topic of the labels of each topic of records, and that of the clients' answers."""

@@ -126,6 +126,11 @@ class Choice:
         means = {name: math.fsum(sums[c] for c in common) / records for name, sums in self.losses.items() if records}
         return {name: significant(mean) for name, mean in means.items()}
 
+    def better_at(self, than: str) -> tuple[int, int]:
+        """Return at how many clients the best candidate scores better than another one, and how many scored both."""
+        best, other = self.losses[self.best()], self.losses.get(than, {})
+        return sum(best[c] < other[c] for c in best if c in other), len(best.keys() & other.keys())
+
     def _common(self) -> set[str]:
         """Return the clients that scored every candidate."""
         return set.intersection(*(set(sums) for sums in self.losses.values()))

@@ -278,7 +278,8 @@ class Promotion(Profile):
         permutation = choice.permutation if chosen == "relabelled" else renames
         names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
-        return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores)
+        better = choice.better_at(serving)
+        return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores, better)
 
     def _remember(self, choice: Choice, chosen: str, *, epoch: int) -> bool:
         """Keep the model from before the alarm for a recall; return whether a model that learnt with it is chosen."""

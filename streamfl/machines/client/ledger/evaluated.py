@@ -36,6 +36,8 @@ def served_counts(
     >>> served = served_counts(records, np.array([0.0, 1.0, 0.0]), np.array([-1.0, 0.0, 1.0]), {"rounds": 0.5})
     >>> served.records, served.correct, served.no_change, served.shares
     (3, 2, 1.0, {'rounds': 1.5})
+    >>> served_counts(records, np.array([-1.0, -1.0, 1.0]), np.array([-1.0, 0.0, 1.0]), {}).unanswered
+    2
     """
     if not len(served):
         return Served()
@@ -43,7 +45,9 @@ def served_counts(
     n, parts = len(truth), {name: short(len(truth) * share) for name, share in shares.items()}
     if records.labels:
         correct, same = np.count_nonzero(answers == truth), np.count_nonzero(repeated == truth)
-        return Served(records=n, correct=int(correct), no_change=float(same), shares=parts)
+        missing = np.count_nonzero(answers < 0)
+        counts = {"correct": int(correct), "unanswered": int(missing)}
+        return Served(records=n, **counts, no_change=float(same), shares=parts)
     error, change = np.abs(answers - truth).sum(), np.abs(repeated - truth).sum()
     return Served(records=n, absolute_error=float(error), no_change=float(change), shares=parts)
 

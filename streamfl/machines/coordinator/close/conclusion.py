@@ -54,13 +54,14 @@ def conclusion(
         By partition, the identity of the log that the updates are about, where it is known.
     """
     found = {name: logs[name] for update in closing.updates.values() for name in update.reached if name in logs}
-    entry, members = enter(closing, state.members, refusals.count)
+    entry, members = enter(closing, state.members, refusals)
     members, told = evict(members, refusals, closing.updates, entry.entry)
     after = replace(state, entry=state.entry + 1, members=members, logs=found | state.logs)
     if closing.observed is None:
         return Conclusion(after, entry, (), told)
     inputs, moved = inputs_after(closing, decided, state)
-    made = announcements(entry, state.profile.noticed, decided, members)
+    labels = state.agreement.registry.labels if state.agreement is not None else ()
+    made = announcements(entry, state.profile.noticed, decided, members, labels)
     early = are_arrivals_compared(closing)
     made = with_moved(made, moved, entry, inputs, {} if early else members)
     drifts, announced = in_one_drift(state.drifts, made, members)

@@ -12,7 +12,9 @@ from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import Accepted, Refusal, RoundClosed, Served, Update
 
 
-def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tuple[RoundClosed, dict[str, Member]]:
+def enter(
+    closing: Closing, members: Mapping[str, Member], refusals: Refusals
+) -> tuple[RoundClosed, dict[str, Member]]:
     """Return the ledger entry, without the fields that depend on the next round, and the members after it.
 
     Members pay for the names that they have brought alone.
@@ -21,8 +23,8 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
     ----------
     members
         The ledger before it, by client.
-    refused
-        How many messages were refused since the entry was opened.
+    refusals
+        The refusals since the entry was opened.
     """
     updates, message = list(closing.updates.values()), closing.opened.message
     records = sum(update.records for update in updates)
@@ -51,7 +53,8 @@ def enter(closing: Closing, members: Mapping[str, Member], refused: int) -> tupl
         served=_served_in_all(closing.counted.updates if closing.counted.pooled else updates),
         model="",
         registry=message.registry,
-        refused=refused,
+        refused=refusals.count,
+        late=refusals.late,
         unlearnt=sum(update.numbers.learnt.unlearnt for update in updates if update.numbers.learnt is not None),
     )
     return entry, after
@@ -70,6 +73,7 @@ def _served_in_all(updates: Sequence[Update]) -> Served:
     return Served(
         records=sum(p.records for p in parts),
         correct=sum(p.correct for p in parts),
+        unanswered=sum(p.unanswered for p in parts),
         absolute_error=significant(math.fsum(p.absolute_error for p in parts)),
         no_change=significant(math.fsum(p.no_change for p in parts)),
         shares={name: significant(math.fsum(p.shares.get(name, 0.0) for p in parts)) for name in names},

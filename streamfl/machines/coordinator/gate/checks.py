@@ -457,12 +457,13 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
     n = served.records
     if served is _NOTHING_SERVED or served == _NOTHING_SERVED:
         return None
-    if not 0 <= served.correct <= n <= update.records or n == 0:
+    right_or_none = served.correct, served.unanswered
+    if min(right_or_none) < 0 or not sum(right_or_none) <= n <= update.records or n == 0:
         return "there are more predictions than records"
     if registry.labels or update.new_labels:
         possible = served.absolute_error == 0.0 and 0.0 <= served.no_change <= n
     else:
-        possible = served.correct == 0 and all(
+        possible = right_or_none == (0, 0) and all(
             0.0 <= error <= LARGEST_ERROR for error in (served.absolute_error, served.no_change)
         )
     shares = served.shares.values()

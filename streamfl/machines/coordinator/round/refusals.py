@@ -1,7 +1,7 @@
 """The refusals while a ledger entry is open: how many, of which clients, and which are still to be announced."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streamfl.bounds import is_name
 from streamfl.protocol.messages import Refusal
@@ -28,6 +28,7 @@ class Refusals:
     """
 
     count: int = 0  # all refused messages, including late ones
+    late: int = 0  # those that only came too late
 
     # The members with a refused message, each with the reason: the round does not wait for them. A later message that
     # is accepted removes the member.
@@ -44,8 +45,12 @@ class Refusals:
 
     def __copy__(self) -> "Refusals":
         """Return an independent copy."""
-        return Refusals(
-            self.count, dict(self.at_fault), set(self.announced), dict(self.unannounced), dict(self.unusable)
+        return replace(
+            self,
+            at_fault=dict(self.at_fault),
+            announced=set(self.announced),
+            unannounced=dict(self.unannounced),
+            unusable=dict(self.unusable),
         )
 
     def blame(self, refusal: Refusal) -> None:

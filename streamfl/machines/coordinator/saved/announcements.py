@@ -15,9 +15,16 @@ Announcement = Noticed | Restarted | LocalDrift | InputsMoved
 # The most partitions that an announcement names: with names of 256 bytes, 32 KiB.
 MOST_NAMED = 100
 
+# The most labels of which it is said what they were called.
+MOST_RENAMED = 20
+
 
 def announcements(
-    closed: RoundClosed, alarm: Alarm | None, decided: Decisions, members: Mapping[str, Member]
+    closed: RoundClosed,
+    alarm: Alarm | None,
+    decided: Decisions,
+    members: Mapping[str, Member],
+    labels: Sequence[str] = (),
 ) -> tuple[Announcement, ...]:
     """Return the announcements of a round next to its ledger entry.
 
@@ -27,8 +34,11 @@ def announcements(
         A change that is no reason for a restart; None if there was none.
     members
         The ledger after the entry, by client.
+    labels
+        The labels of the round, in the order of models' columns.
     """
-    made = (*(() if alarm is None else (_notice(closed, alarm),)), *map(_announce, decided))
+    noticed = () if alarm is None else (_notice(closed, alarm),)
+    made = (*noticed, *(_announce(each, labels) for each in decided))
     return tuple(with_places(each, members) for each in made)
 
 
@@ -80,7 +90,7 @@ def _notice(closed: RoundClosed, alarm: Alarm) -> Noticed:
     )
 
 
-def _announce(decision: Decision) -> Restarted | LocalDrift | InputsMoved:
+def _announce(decision: Decision, labels: Sequence[str]) -> Restarted | LocalDrift | InputsMoved:
     if isinstance(decision, LocalDrift | InputsMoved):
         return decision
     alarm = decision.alarm
@@ -95,4 +105,18 @@ def _announce(decision: Decision) -> Restarted | LocalDrift | InputsMoved:
         clients=alarm.clients,
         labels=alarm.labels,
         scores=decision.scores,
+        better=decision.better if decision.better[1] > 1 else (0, 0),
+        renamed=_renamed(decision.permutation, labels),
     )
+
+
+def _renamed(permutation: Sequence[int], labels: Sequence[str]) -> dict[str, str]:
+    """Return what labels were called before, of those that were called otherwise.
+
+    >>> _renamed((0, 2, 1), ("good", "scrap", "rework"))
+    {'scrap': 'rework', 'rework': 'scrap'}
+    """
+    if len(permutation) > len(labels):
+        return {}
+    moved = [(labels[a], labels[b]) for a, b in enumerate(permutation) if a != b]
+    return dict(moved[:MOST_RENAMED])

@@ -274,7 +274,7 @@ function letters(kinds, about) {
 
 function ledger(lines) {
   const remarked = lines.some((line) => line[10]);
-  table("ledger", ["#entry", "#round", "#epoch", "#records", "#rejected", "#refused or late", "updates", "#loss", "model", "closed", ...(remarked ? ["remarks"] : [])],
+  table("ledger", ["#entry", "#round", "#epoch", "#records", "#rejected", "#refused", "updates", "#loss", "model", "closed", ...(remarked ? ["remarks"] : [])],
     lines.map(([entry, round, epoch, records, rejected, refused, of, loss, model, time, remarks]) => {
       const button = make("button", { text: `${count(of)}`, type: "button", name: `updates-${entry}`, "aria-label": `${counted(of, "update")} of entry ${entry}` });
       button.addEventListener("click", () => updates(entry));

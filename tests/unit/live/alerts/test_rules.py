@@ -1,5 +1,7 @@
 """What of a federation is worth a message to a person."""
 
+from dataclasses import replace
+
 import pytest
 
 from streamfl.live.alerts.rules import LISTED, AlertRules
@@ -107,6 +109,16 @@ def test_a_stalled_federation_is_told_once_and_told_again_when_it_goes_on() -> N
     assert len(rules.idle(690.0, NOON)) == 1
 
 
+def test_that_most_clients_come_too_late_is_told_once_and_told_again_when_they_do_not() -> None:
+    rules = begun(silent_after=99)
+    late = [replace(closed(t, accepted("a")), refused=9, late=9 if t < 6 else 0) for t in range(1, 12)]
+    alerts = told(rules, *late)
+    assert [(one.kind, one.round, one.is_over) for one in alerts] == [("late", 3, False), ("late", 8, True)]
+    assert alerts[0].text.startswith(
+        "in 3 of the last 3 rounds most clients came too late; raise `[rounds] deadline`"
+    )
+
+
 HELD = MemberChanged(action="hold", client="", number=1, by="", entry=4)
 
 
@@ -205,7 +217,10 @@ def test_a_sensor_that_moved_is_told_in_one_sentence() -> None:
                         times=(1_700_000_000_000, 1_700_000_060_000))  # fmt: skip
     (alert,) = told(begun(), moved)
     assert (alert.kind, alert.round, alert.since, alert.clients) == ("inputs-moved", 7, 6, ("m3",))
+    assert alert.plain["features"] == ("spindle temperature",)
     assert alert.text == (
-        "Since round 6 (2023-11-14T22:13:20Z), spindle temperature reads 14 lower (46 instead of 60) at client m3 "
-        "(found in round 7, 2023-11-14T22:14:20Z)."
+        "Since round 6 (2023-11-14T22:13:20Z), spindle temperature reads 14 lower (46 instead of 60) at least at "
+        "client m3 (found in round 7, 2023-11-14T22:14:20Z)."
     )
+    (alert,) = told(begun(), replace(moved, clients=(), moved=(heat, replace(heat, clients=(), of_clients=0))))
+    assert alert.clients == ("m3",)  # where one of two features moved at all clients

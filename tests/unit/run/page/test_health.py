@@ -4,6 +4,7 @@ from unit.live.page.told import accepted, closed, drifted, heard, joined, left, 
 
 from streamfl.protocol.messages import Ended, Served
 from streamfl.run.page.health import health
+from streamfl.run.report.lateness import REMEDY
 
 LONG = "plant=north/hall=2/machine=017"
 
@@ -51,6 +52,24 @@ def test_predictions_that_are_worse_than_no_change_are_not_well():
     )
     served = Served(records=10, absolute_error=20.0, no_change=40.0)
     assert told(joined("a"), closed(1, [("a", 10)], served=served))[1] == "well"
+
+
+def test_rounds_that_most_clients_miss_again_and_again_are_not_well():
+    few = [closed(i, [("a", 10)], correct=8, refused=19, late=19) for i in range(1, 6)]
+    text, kind = told(joined("a"), *few)
+    assert (text, kind) == (
+        f"Not all is well: in 5 of the last 5 rounds most clients came too late; {REMEDY}.",
+        "warns",
+    )
+    assert told(joined("a"), *few[:2])[1] == "well"
+
+
+def test_entries_that_teach_nothing_are_stalled_by_the_rule_of_the_coordinator():
+    empty = [closed(i, [("a", 0)]) for i in range(5, 16)]
+    messages = [joined("a"), *rounds(4, "a"), *empty]
+    reason = "nothing was learnt in the last 11 entries: no update had any record"
+    assert told(*messages) == (f"Stalled: {reason}.", "stalled")
+    assert told(*messages, closed(16, [("a", 10)], correct=8))[1] == "well"
 
 
 def test_rejected_records_and_a_federation_that_all_have_left_are_told():

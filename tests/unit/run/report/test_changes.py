@@ -45,6 +45,23 @@ def local() -> DatedLocalDrift:
         ({}, {"moved": (HEIGHT, SLOPE)}, "; on average, height rose from 2740 to 3011, slope fell from 14 to -9.5."),
         ({}, {"moved": ()}, "; no feature moved, so the labels have probably changed their meaning."),
         ({"labels": ()}, {"moved": ()}, "; no feature moved, so what the features mean has probably changed."),
+        (
+            {"clients": (), "better": (19, 20)},
+            {},
+            "predicted worse, probably at 19 of 20 clients (found in round 9).",
+        ),
+        ({"renamed": {"a": "b", "b": "c", "c": "a"}}, {"moved": ()}, "meaning: a was b, b was c, c was a."),
+        ({"clients": (), "better": (0, 20)}, {}, "predicted worse (found in round 9)."),
+        (
+            {"renamed": {"0": "1", "1": "0"}},
+            {},
+            "(found in round 9); labels have probably changed their meaning: 0 and 1 were exchanged.",
+        ),
+        (
+            {"renamed": {"0": "1", "1": "0"}},
+            {"moved": ()},
+            "; no feature moved, so the labels have probably changed their meaning: 0 and 1 were exchanged.",
+        ),
         ({"clients": tuple("abcdefg")}, {}, "at clients a, b, c, d, e and 2 more (found"),
         (
             {"cause": "new-label"},

@@ -14,21 +14,23 @@ class Barren:
     """Counts entries in a row that have learnt no record."""
 
     entries: int = 0  # how many there are
-    # Their bad records, refused messages, and records that the model could not learn.
+    # Their bad records, refused messages, those that came too late, and records that the model could not learn.
     rejected: int = 0
     refused: int = 0
+    late: int = 0
     unlearnt: int = 0
     awaits_labels: bool = False  # whether labels come later than records
 
     def take(self, closed: RoundSummary) -> None:
         """Take an entry into account."""
         if closed.records > closed.unlearnt:
-            self.entries = self.rejected = self.refused = self.unlearnt = 0
+            self.entries = self.rejected = self.refused = self.late = self.unlearnt = 0
             return
         self.entries += 1
-        self.awaits_labels = any(one.watermark is not None for one in closed.accepted)
+        self.awaits_labels = closed.awaits_labels
         self.rejected += closed.rejected
         self.refused += closed.refused
+        self.late += closed.late
         self.unlearnt += closed.unlearnt
 
     @property
@@ -37,8 +39,9 @@ class Barren:
 
         >>> Barren(3, rejected=120).reason
         'nothing was learnt in the last 3 entries: 120 records were rejected'
-        >>> Barren(4, refused=1).reason, Barren(2, rejected=9).reason
-        ('nothing was learnt in the last 4 entries: 1 message was refused or too late', None)
+        >>> Barren(4, refused=1, late=2).reason
+        'nothing was learnt in the last 4 entries: 1 message was refused, 2 messages were too late'
+        >>> Barren(2, rejected=9).reason
         >>> Barren(6, awaits_labels=True).reason
         'nothing was learnt in the last 6 entries: no label has arrived for any record'
         """
@@ -46,7 +49,8 @@ class Barren:
             return None
         happened = (
             (self.rejected, "record", "rejected"),
-            (self.refused, "message", "refused or too late"),
+            (self.refused, "message", "refused"),
+            (self.late, "message", "too late"),
             (self.unlearnt, "record", "of no use to the model"),
         )
         parts = [f"{counted(n, noun)} {'was' if n == 1 else 'were'} {what}" for n, noun, what in happened if n]

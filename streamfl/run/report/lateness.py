@@ -1,0 +1,41 @@
+"""Rounds in a row that most clients missed, because their updates came too late: the deadline is too short."""
+
+from dataclasses import dataclass, field
+
+from streamfl.run.report.words import count
+from streamfl.run.summary import RoundSummary
+
+# Of the last so many entries, in how many most updates came too late before that is no accident.
+# docs/choices.md, "How long a round waits".
+LAST, OFTEN = 5, 3
+
+REMEDY = "raise `[rounds] deadline`, or `quorum` if it is a number"
+
+
+@dataclass
+class Lateness:
+    """In which of the last entries more messages came too late than updates counted.
+
+    Examples
+    --------
+    >>> lateness = Lateness([True, True])
+    >>> lateness.reason
+    >>> lateness.entries.append(True)
+    >>> lateness.reason
+    'in 3 of the last 3 rounds most clients came too late; raise `[rounds] deadline`, or `quorum` if it is a number'
+    """
+
+    entries: list[bool] = field(default_factory=list)
+
+    def take(self, closed: RoundSummary) -> None:
+        """Take an entry into account."""
+        self.entries.append(closed.late > closed.clients)
+        del self.entries[:-LAST]
+
+    @property
+    def reason(self) -> str | None:
+        """Return how often most clients came too late and what to do; None while that may be an accident."""
+        late = sum(self.entries)
+        if late < OFTEN:
+            return None
+        return f"in {late} of the last {count(len(self.entries))} rounds most clients came too late; {REMEDY}"
