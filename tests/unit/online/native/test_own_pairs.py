@@ -8,7 +8,7 @@ import pytest
 
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
-from streamfl.online.native.kernels.own import BINS, PAIR_CELLS, SHARED_OUT, TRUSTING
+from streamfl.online.native.kernels.own import BINS, HALFWAY, PAIR_CELLS, SHARED_OUT, TRUSTING
 from streamfl.online.native.private.own import OwnModel
 from streamfl.online.native.private.pairs import MOST_PAIRED, new_pairs
 from streamfl.protocol.native.settings import OWN_PAIRS
@@ -31,13 +31,16 @@ def teach(own, X, y):
 
 @pytest.mark.compiles
 def test_a_step_of_cells_by_hand():
-    # Nothing is scaled yet: z = (1, 0, 0), of which the linear part sees half; one pair, in its middle cell.
-    own = teach(model(), [np.array([3.0, 7.0])], [0])
-    square = 0.25 + 1.0
-    step = 10.0 / (square + 5.0 * square) * 0.5 * np.array([1.0, -1.0])
+    # Nothing is scaled yet: z = (1, 0, 0), of which the linear part sees half; one pair, in its middle cell, which
+    # also counts half after a hundred records.
+    own = model()
+    own._running[0]["records"] = HALFWAY
+    teach(own, [np.array([3.0, 7.0])], [0])
+    square = 0.25 + 0.25
+    step = 10.0 / (square / 101 + 5.0 * square) * 0.5 * np.array([1.0, -1.0])
     middle = BINS // 2 * BINS + BINS // 2
     assert own.arrays.weights[0] == pytest.approx(0.5 * step)
-    assert own.arrays.table[middle] == pytest.approx(step)
+    assert own.arrays.table[middle] == pytest.approx(0.5 * step)
     assert np.flatnonzero(own.arrays.table.any(axis=1)).tolist() == [middle]
     assert own.arrays.trust.tolist() == [1.0]  # of a single one
 
@@ -48,10 +51,20 @@ def test_a_step_of_trust_by_hand():
     own = model(("x", "y", "z"))
     middle = BINS // 2 * BINS + BINS // 2
     own._table[middle] = [0.25, -0.25]
-    own._weights[0] = [-0.5, 0.5]  # half of it: what the pair says is undone
+    own._running[0]["records"] = HALFWAY  # so that cells count half
+    own._weights[0] = [-0.25, 0.25]  # half of it: what the pair says is undone
     teach(own, [np.zeros(3)], [0])
     grown = np.array([1.0 + TRUSTING * 0.25, 1.0, 1.0])
     assert own.arrays.trust == pytest.approx((1.0 - SHARED_OUT) * 3.0 * grown / grown.sum() + SHARED_OUT)
+
+
+@pytest.mark.compiles
+def test_cells_say_nothing_before_any_record():
+    own = model()
+    own._table[:] = [3.0, -3.0]
+    assert own.says(FERNS, np.zeros((1, 2)), np.full((1, 2), 0.5))[0] == pytest.approx([0.5, 0.5])
+    own._running[0]["records"] = HALFWAY
+    assert own.says(FERNS, np.zeros((1, 2)), np.full((1, 2), 0.5))[0, 0] == pytest.approx(1 / (1 + np.exp(-3.0)))
 
 
 @pytest.mark.compiles
