@@ -386,8 +386,8 @@ class NativeLearner:
         """Return targets drawn into the range that is believed: the client's own so far, before any that of all."""
         known = self._agreed.extremes
         if self.own is not None:
-            records, _, _, *own = self.own.arrays.running[0].item()
-            known = tuple(own) if records else known
+            running = self.own.arrays.running[0]
+            known = (float(running["least"]), float(running["largest"])) if running["records"] else known
         return targets.clip(*believed(known))
 
     def without_last(self) -> LastAnswer | None:
