@@ -193,7 +193,7 @@ class RoundSettings(_Table):
         json_schema_extra={
             "unit": "seconds",
             "unset": 'half of `interval`, between 5 and 60; 5 with `clock = "records"`',
-            "unequal": "other than 0",
+            "unequal": "unless 0",
         },
     )
     """How long the coordinator waits for missing updates after clients should have sent them, before it closes the
@@ -391,8 +391,8 @@ class ClientProcess(_Table):
         le=LONGEST,
         json_schema_extra={"unit": "seconds", "unset": "twice `rounds.deadline`, and at least 5"},
     )
-    """How long a client waits for an answer of the coordinator before it asks again; longer than the deadline, or it
-    asks in every round that the deadline closes."""
+    """How long a client waits for an answer of the coordinator before it asks again; longer than the deadline,
+    otherwise it asks again in every round that the deadline closes."""
     stop_within: float = Field(10.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long the process may take to stop cleanly."""
 

@@ -371,9 +371,8 @@ def missing_findings(
             )
             yield CheckResult("topics", "warning", found, remedy)
         elif not code and is_new:
-            found = (
-                f"none of the federation's {len(topics)} topics yet: the coordinator makes them at its first start"
-            )
+            none = f"none of the federation's {len(topics)} topics exist yet"
+            found = f"{none}; the coordinator creates them at its first start"
             yield CheckResult("topics", "ok", found)
         elif not code:
             yield CheckResult("topics", "warning", found, "the coordinator will make them when it starts")

@@ -214,8 +214,8 @@ def _are_owners(cells: Cells, owners: Sequence[str]) -> bool:
 def _notes(joined: _Joined, clients: Sequence[str], of_labels: str) -> list[str]:
     came = len({one.id for one, _ in _ids(joined.labels, joined.key)})
     few = (
-        f"only {came} labels have come to {of_labels}, and task and window follow from labels: when more have come, "
-        "delete the settings file and run init again"
+        f"only {came} labels have come to {of_labels}; init infers the task and `window` from labels. When more have "
+        "come, delete the settings file and run init again"
     )
     joins = f"by the field {joined.key!r}, {joined.found}"
     return [*([few] if came < ENOUGH_LABELS else []), joins, f"clients seen: {', '.join(clients)}"]

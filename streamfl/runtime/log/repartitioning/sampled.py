@@ -46,7 +46,7 @@ class Matched:
     def __str__(self) -> str:
         """Return how many labels find their records, and how late they come."""
         found = len(self.delays)
-        text = f"{found:,} of {found + self.missing:,} labels find their record among {self.records:,}"
+        text = f"{found:,} of {found + self.missing:,} labels find their record among {self.records:,} records"
         if self.delays:
             first, half, last = self.delays[0], median(self.delays), self.delays[-1]
             text += f", {first:.3g} to {last:.3g} s after it (half of them within {half:.3g} s)"
@@ -175,7 +175,7 @@ def labels_fit(found: Matched, needed: int, window: int) -> CheckResult:
             "if that is the same field, the labels are of records that were not looked at: check again later"
         )
         return CheckResult("labels", "error", f"{found}", remedy)
-    text = f"{found}; a window of {needed:,} records is enough, and window is {window:,}"
+    text = f"{found}; `window` is {window:,}; {needed:,} records are enough"
     if needed > window:
         remedy = (
             f"raise window in [labels] to {needed} or more: so many records of a partition come until a label does"

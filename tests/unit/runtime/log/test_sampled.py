@@ -30,15 +30,15 @@ def test_labels_that_find_their_records_report_how_late_they_come_and_the_window
     assert told.state == "ok"
     # 17 positions a second, for 40 seconds and a minute more.
     assert told.found == (
-        "200 of 200 labels find their record among 200, 40 to 40 s after it (half of them within 40 s); "
-        "a window of 1,700 records is enough, and window is 10,000"
+        "200 of 200 labels find their record among 200 records, 40 to 40 s after it (half of them within 40 s); "
+        "`window` is 10,000; 1,700 records are enough"
     )
 
 
 def test_labels_of_which_none_finds_a_record_are_an_error_that_shows_both_ids():
     told = fit(*machine(200, of="part-"))
     assert told.state == "error"
-    assert told.found == "0 of 200 labels find their record among 200"
+    assert told.found == "0 of 200 labels find their record among 200 records"
     assert 'a label has "part-0", a record "P0"' in told.remedy
 
 
