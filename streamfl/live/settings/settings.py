@@ -208,11 +208,13 @@ class RoundSettings(_Table):
     minority of malicious clients, but costs some accuracy if all are honest."""
 
     @property
-    def waits(self) -> float:
+    def deadline_seconds(self) -> float:
         """Return how many seconds the coordinator waits for missing updates; 0: without limit.
 
-        >>> RoundSettings(interval=60.0).waits, RoundSettings().waits, RoundSettings(deadline=0.0).waits
-        (30.0, 5.0, 0.0)
+        >>> RoundSettings(interval=60.0).deadline_seconds, RoundSettings().deadline_seconds
+        (30.0, 5.0)
+        >>> RoundSettings(deadline=0.0).deadline_seconds
+        0.0
         """
         if self.deadline is not None:
             return self.deadline
@@ -672,7 +674,7 @@ class FederationSettings(BaseSettings):
             learner=self.learner,
             min_clients=self.federation.min_clients,
             quorum=None if rounds.quorum == "all" else rounds.quorum,
-            deadline=rounds.waits or None,
+            deadline=rounds.deadline_seconds or None,
             expire_after=rounds.expire_after,
             interval=rounds.interval if rounds.clock == "interval" else None,
             by_event_time=rounds.clock == "event_time",
@@ -726,7 +728,7 @@ class FederationSettings(BaseSettings):
             period=self.rounds.interval,
             min_records=self.rounds.min_records,
             capacity=self.client.buffer or (None if self.rounds.clock == "records" else MANY),
-            retry=self.client.retry or max(AT_LEAST, DEADLINES * self.rounds.waits),
+            retry=self.client.retry or max(AT_LEAST, DEADLINES * self.rounds.deadline_seconds),
             limits=self.limits,
             window=self.labels.window if self.labels.topic else None,
             budget=self.learning.budget(messages.size),
@@ -821,7 +823,7 @@ class FederationSettings(BaseSettings):
         differ = {
             'rounds.clock = "interval"': rounds.clock == "interval",
             f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
-            f"rounds.deadline = {rounds.waits}": rounds.waits > 0.0,
+            f"rounds.deadline = {rounds.deadline_seconds}": rounds.deadline_seconds > 0.0,
             'records.start = "latest"': records.start == "latest",
             'records.lost = "skip"': records.lost == "skip",
             # A client that joins after round 1 has begun takes part from a round that depends on timing.

@@ -34,7 +34,7 @@ def sentence(
     'records of labels 1, 2 have been predicted worse, for certain at clients c0, c1 (found in round 32).'
     >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
     ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
-    >>> live = swap.model_copy(update={"clients": (), "better": (19, 20), "renamed": {"1": "2", "2": "1"}})
+    >>> live = swap.model_copy(update={"clients": (), "clients_better": (19, 20), "renamed": {"1": "2", "2": "1"}})
     >>> print(*sentence(live).partition(" worse")[2].split("; "), sep="\n")
     , probably at 19 of 20 clients (found in round 32)
     the labels were probably exchanged: 1 with 2.
@@ -143,7 +143,7 @@ def _where(change: DatedDrift, clients: int | None) -> str:
     if isinstance(change, DatedLocalDrift):
         return f", but only at {_named('client', change.clients)}"
     if not change.clients:  # the test of all records together was sure before that of any one client
-        better, of = change.better
+        better, of = change.clients_better
         at = _all(of) if better == of else f"{count(better)} of {counted(of, 'client')}"
         return f", probably at {at}" if better else ""
     if len(change.clients) == clients:

@@ -20,24 +20,24 @@ class Lateness:
     --------
     >>> lateness = Lateness([True, True])
     >>> lateness.reason
-    >>> lateness.entries.append(True)
+    >>> lateness.were_late.append(True)
     >>> print(*lateness.reason.split("; "), sep="\n")
     in 3 of the last 3 rounds more updates came too late than in time
     raise `[rounds] deadline`, or `quorum` if it is a number
     """
 
-    entries: list[bool] = field(default_factory=list)
+    were_late: list[bool] = field(default_factory=list)
 
     def take(self, closed: RoundSummary) -> None:
         """Take an entry into account."""
-        self.entries.append(closed.late > closed.clients)
-        del self.entries[:-LAST]
+        self.were_late.append(closed.late > closed.clients)
+        del self.were_late[:-LAST]
 
     @property
     def reason(self) -> str | None:
         """Return how often more updates were late than in time and what to do; None while that may be an accident."""
-        late = sum(self.entries)
+        late = sum(self.were_late)
         if late < OFTEN:
             return None
-        of = count(len(self.entries))
+        of = count(len(self.were_late))
         return f"in {late} of the last {of} rounds more updates came too late than in time; {REMEDY}"

@@ -66,7 +66,7 @@ def rate_of(partitions: Iterable[Sequence[float]]) -> float:
     return sum(1000 * (count - 1) / span for count, span in spans if span >= 1000)
 
 
-def not_looked_at(oldest: Iterable[Sequence[float]], newest: Iterable[Sequence[float]]) -> tuple[float, float]:
+def unseen_span(oldest: Iterable[Sequence[float]], newest: Iterable[Sequence[float]]) -> tuple[float, float]:
     """Return since when and until when some partition has records that were not looked at; (0, 0) for never.
 
     Parameters
@@ -74,14 +74,14 @@ def not_looked_at(oldest: Iterable[Sequence[float]], newest: Iterable[Sequence[f
     oldest, newest
         When those were written that were looked at, partition by partition; if all were, they are the newest.
 
-    >>> not_looked_at([[0, 1], [0, 3], []], [[7, 9], [5, 9], [2, 9]]), not_looked_at([[]], [[0, 9]])
+    >>> unseen_span([[0, 1], [0, 3], []], [[7, 9], [5, 9], [2, 9]]), unseen_span([[]], [[0, 9]])
     ((1, 7), (0, 0))
     """
     between = [(max(first), min(last)) for first, last in zip(oldest, newest, strict=True) if first and last]
     return (min(since for since, _ in between), max(until for _, until in between)) if between else (0, 0)
 
 
-def matched(records: Read, labels: Read, rate: float = 0.0, without: tuple[float, float] = (0, 0)) -> Matched:
+def match(records: Read, labels: Read, rate: float = 0.0, without: tuple[float, float] = (0, 0)) -> Matched:
     """Join labels to records by their ids.
 
     Parameters
@@ -91,7 +91,7 @@ def matched(records: Read, labels: Read, rate: float = 0.0, without: tuple[float
     without
         Since when and until when there are records that were not looked at, in milliseconds.
 
-    >>> found = matched([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
+    >>> found = match([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
     >>> found.labels, found.delays, found.missing
     (1, (4.0,), 0)
     """
@@ -205,7 +205,7 @@ def needed_window(found: Matched, share: float) -> int:
     share
         The share of the records that this partition gets.
 
-    >>> needed_window(matched([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=2.0), share=0.5)
+    >>> needed_window(match([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=2.0), share=0.5)
     384
     """
     # One position more for each transaction, of which there are at most five a second.

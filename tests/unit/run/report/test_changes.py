@@ -46,7 +46,7 @@ def local() -> DatedLocalDrift:
         ({}, {"moved": ()}, "; no feature moved, so the labels have probably changed their meaning."),
         ({"labels": ()}, {"moved": ()}, "; no feature moved, so what the features mean has probably changed."),
         (
-            {"clients": (), "better": (19, 20)},
+            {"clients": (), "clients_better": (19, 20)},
             {},
             "predicted worse, probably at 19 of 20 clients (found in round 9).",
         ),
@@ -55,7 +55,7 @@ def local() -> DatedLocalDrift:
             {"moved": ()},
             "meaning: label a used to be b, label b used to be c, label c used to be a.",
         ),
-        ({"clients": (), "better": (0, 20)}, {}, "predicted worse (found in round 9)."),
+        ({"clients": (), "clients_better": (0, 20)}, {}, "predicted worse (found in round 9)."),
         (
             {"renamed": {"0": "1", "1": "0"}},
             {},
