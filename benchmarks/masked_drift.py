@@ -2,7 +2,7 @@
 
     python benchmarks/masked_drift.py --json F [--clients 20] [--size 100] [--rounds 44] [--seeds 1,2,3]
 
-Covtype; from the middle on classes are exchanged or features permuted, or the classes of two clients alone. Models
+Covtype; from the middle on classes are exchanged or labels permuted, or the classes of two clients alone. Models
 are those of rounds; `pooled` sums give the same ones as `masked`. Runs that are in the file are skipped.
 """
 

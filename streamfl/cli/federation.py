@@ -178,7 +178,7 @@ class Federation:
     def _decided(self, p: FloatArray, labels: tuple[str, ...], rule: DecisionRule) -> str | float | None:
         if self._settings.federation.task == "regression":
             return float(p[0])
-        return named(rule.codes(p[None], labels), labels)[0]
+        return named(rule.label_indices(p[None], labels), labels)[0]
 
     def probabilities(self, client: str, records: "Record | Iterable[Record] | Frame") -> Any:
         """Return the probability of each label, as `predict` returns labels."""

@@ -52,7 +52,7 @@ class Predictor:
             return []
         self._note_blind(asked, serving.registry.features)
         P, labels = self._predictions(asked, opened)
-        told = named(opened.decision.codes(P, labels), labels) if labels else P[:, 0].tolist()
+        told = named(opened.decision.label_indices(P, labels), labels) if labels else P[:, 0].tolist()
         shares = self._shares(P, labels)
         answers = []
         for position, prediction, share in zip(records.positions.tolist(), told, shares, strict=True):

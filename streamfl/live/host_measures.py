@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from streamfl.live.host_node import HostNode
 from streamfl.live.metrics.measures import Measure, counter, counters, gauge, gauges
-from streamfl.live.metrics.rejected_labels import RELEASED
+from streamfl.live.metrics.rejected_labels import REASONS
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class HostMeasures:
         yield Measure("streamfl_ledger_records", what, "gauge", tuple(({"result": k}, v) for k, v in results.items()))
         yield gauge("streamfl_waiting_records", "Records that wait for their labels.", totals.waiting)
         yield gauge("streamfl_expired_records", "Records whose label did not come in time.", totals.expired)
-        labels = {name: float(getattr(totals, name)) for name in RELEASED}
+        labels = {name: float(getattr(totals, name)) for name in REASONS}
         what = "Rejected labels: without a record, for a record that had one, or for a rejected record."
         yield gauges("streamfl_rejected_labels", what, "why", labels)
         queued = {

@@ -425,7 +425,7 @@ class ServedModel:
         """Return the index of the label that answers, 0 for targets, of each row of predictions."""
         if self.task == "regression":
             return np.zeros(len(predictions), np.intp)
-        return self.decision.codes(predictions, self.labels).astype(np.intp)
+        return self.decision.label_indices(predictions, self.labels).astype(np.intp)
 
     def explain(
         self,

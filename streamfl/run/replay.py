@@ -295,7 +295,7 @@ class Replay:
                 self.history.close(closed, self._time_of(closed))
                 self._ahead.learnt([span for accepted in closed.accepted for span in accepted.spans])
                 self._changes.closed(closed)
-                self._range.closed(closed)
+                self._range.take(closed)
                 if self._file is not None:
                     self._file.closed(closed.round)
             case _:

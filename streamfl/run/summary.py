@@ -71,7 +71,7 @@ class RoundSummary(RoundLine):
     accepted: tuple[Accepted, ...]
     trained: int  # the records that models of rounds were trained on: all but those held out
     rejected: int = remark("rejected")
-    unanswered: int = remark("predicted by no model yet")  # they count as wrong
+    unanswered: int = remark("not yet predicted by any model")  # they count as wrong
     # If labels come later: records without a label, and labels that are no use; see `Watermark`.
     expired: int = remark("expired")
     unmatched: int = remark("unmatched")

@@ -67,7 +67,7 @@ def test_labels_that_are_exchanged_move_no_feature(stream: Path) -> None:
     result, console = run(stream, "--label", "label", "--drop", "site", "--clients", "6", "--inject", "class-swap@9")
     first = result["changes"][0]
     assert (first["kind"], first["since"], first["moved"]) == ("restart", 9, [])
-    assert "; no feature moved, so the labels have probably changed their meaning: " in first["sentence"]
+    assert "; no feature moved, so the labels were probably exchanged: " in first["sentence"]
     assert result["restarts"][0]["renamed"] == {"u": "v", "v": "u"}
     assert first["sentence"] in console
 

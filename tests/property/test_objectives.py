@@ -32,20 +32,23 @@ def test_with_equal_shares_or_equal_costs_the_likeliest_label_answers(P, count, 
         Cost(dict.fromkeys(LABELS, cost)).rule(SeenLabels(), LABELS),
         Balanced().rule(SeenLabels(), LABELS),
     ):
-        assert rule.codes(P, LABELS).tolist() == likeliest(P).tolist()
+        assert rule.label_indices(P, LABELS).tolist() == likeliest(P).tolist()
 
 
 @given(P=probabilities(), weights=st.lists(st.floats(1e-3, 1e3), min_size=4, max_size=4))
 def test_with_the_power_0_the_likeliest_label_answers(P, weights):
     rule = DecisionRule(weights=dict(zip(LABELS, weights, strict=True)), power=0.0)
-    assert rule.codes(P, LABELS).tolist() == likeliest(P).tolist()
+    assert rule.label_indices(P, LABELS).tolist() == likeliest(P).tolist()
 
 
 @given(P=probabilities(), costs=st.lists(st.integers(1, 30), min_size=4, max_size=4))
 def test_no_other_label_has_a_smaller_expected_cost(P, costs):
     prices = np.array(costs, np.float64)
     answers = (
-        Cost(dict(zip(LABELS, prices.tolist(), strict=True))).rule(SeenLabels(), ()).codes(P, LABELS).astype(int)
+        Cost(dict(zip(LABELS, prices.tolist(), strict=True)))
+        .rule(SeenLabels(), ())
+        .label_indices(P, LABELS)
+        .astype(int)
     )
     expected = (P * prices).sum(axis=1, keepdims=True) - P * prices  # of each answer: all but its own label is missed
     assert (expected[np.arange(len(P)), answers] <= expected.min(axis=1) + 1e-9).all()
@@ -55,7 +58,7 @@ def test_no_other_label_has_a_smaller_expected_cost(P, costs):
 def test_the_order_of_labels_changes_no_answer_but_among_equals(P, costs, order):
     rule = DecisionRule(weights=dict(zip(LABELS, map(float, costs), strict=True)))
     turned = tuple(LABELS[i] for i in order)
-    here, there = rule.codes(P, LABELS), rule.codes(P[:, order], turned)
+    here, there = rule.label_indices(P, LABELS), rule.label_indices(P[:, order], turned)
     products = np.sort(P * np.array(costs), axis=1)
     for one, other, sizes in zip(here, there, products, strict=True):
         if sizes[-1] > sizes[-2] * (1.0 + 1e-9):

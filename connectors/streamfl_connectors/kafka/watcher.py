@@ -84,7 +84,7 @@ class KafkaWatcher:
             heard: list[LoggedMessage | LoggedDeadLetter] = list(self._told(polled))
             if self.behind == 0:
                 self._end = bounds(self._control, self._partition)[1] if polled else self._end
-                heard += self._buried()
+                heard += self._new_dead_letters()
         return heard
 
     def _told(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> Iterator[LoggedMessage]:
@@ -98,7 +98,7 @@ class KafkaWatcher:
                 if whole is not None:
                     yield LoggedMessage(whole, message.timestamp)
 
-    def _buried(self) -> Iterator[LoggedDeadLetter]:
+    def _new_dead_letters(self) -> Iterator[LoggedDeadLetter]:
         if self._letters is None or not self.letters_readable:
             return
         try:

@@ -67,8 +67,8 @@ class Restart:
 
     `permutation` says how the labels have changed, where that is sure; it is empty otherwise. In models of the old
     concept column a becomes the old column pi(a), as in a relabelled model that is chosen. Where there was a choice,
-    `scores` has the mean score of each candidate, and `better` says at how many clients the chosen one was better
-    than the model that had served, and of how many.
+    `scores` has the mean score of each candidate, and `clients_better` says at how many clients the chosen one
+    was better than the model that had served, and of how many.
     """
 
     round: int
@@ -77,7 +77,7 @@ class Restart:
     chosen: str
     permutation: tuple[int, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
-    better: tuple[int, int] = (0, 0)
+    clients_better: tuple[int, int] = (0, 0)
 
 
 # What a profile decides after an alarm. `InputsMoved` keeps the epoch; all rungs continue from its best model.

@@ -162,13 +162,13 @@ one that joins'])
         return [self._alert("stalled", text, time, is_over=True, round=closed.round)]
 
     def _late(self, closed: RoundClosed, time: float) -> list[Alert]:
-        """Return that most clients come too late again and again, or that they come in time again."""
+        """Return that more updates come too late than in time again and again, or that most come in time again."""
         self._lateness.take(RoundSummary.of(closed))
         reason, were_late = self._lateness.reason, self._are_late
         self._are_late = reason is not None
         if self._are_late == were_late:
             return []
-        text = "most clients come in time again" if reason is None else reason
+        text = "most updates come in time again" if reason is None else reason
         return [self._alert("late", text, time, is_over=were_late, round=closed.round)]
 
     def _silence(self, closed: RoundClosed, time: float) -> list[Alert]:

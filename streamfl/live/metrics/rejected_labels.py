@@ -14,7 +14,7 @@ from streamfl.run.summary import late_labels
 LOG = structlog.get_logger("streamfl.client")
 
 # Why labels are rejected because they had no record: see `Watermark`.
-RELEASED = ("unmatched", "repeated", "unusable")
+REASONS = ("unmatched", "repeated", "unusable")
 
 # Seconds between two lines, however many labels are rejected.
 # docs/choices.md, "Labels whose record does not come".
@@ -35,7 +35,7 @@ class RejectedLabels:
     def take(self, accepted: Iterable[Accepted]) -> None:
         """Take what an entry has accepted of this host's clients."""
         for one in accepted:
-            rejected = {name: count for name, count in late_labels([one]).items() if name in RELEASED and count}
+            rejected = {name: count for name, count in late_labels([one]).items() if name in REASONS and count}
             self._counts.update(rejected)
             if rejected:
                 self._clients[one.client] += sum(rejected.values())
@@ -54,6 +54,6 @@ class RejectedLabels:
             return
         names = [name for name, _ in self._clients.most_common()]
         last = next((why for name in names if (why := complaint(name))), "")
-        counts = {reason: self._counts[reason] for reason in RELEASED}
+        counts = {reason: self._counts[reason] for reason in REASONS}
         LOG.warning("labels rejected", **counts, clients=listed(names), last=last)
         self._counts, self._clients, self._due = Counter(), Counter(), now + EVERY

@@ -100,7 +100,7 @@ def watch(
     """
     seen, outlook = 0, Outlook(opened)
     waiting = WaitingReport(now, outlook)
-    for message in _told_once(messages):
+    for message in _without_repeated_answers(messages):
         outlook.hear(message)
         texts, style = lines(message) if message is not None else ((), "")
         if texts:
@@ -121,7 +121,7 @@ def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = Non
     {"type": "left", "text": "c3 left"}
     """
     seen = 0
-    for message in _told_once(messages):
+    for message in _without_repeated_answers(messages):
         texts, _ = lines(message) if message is not None else ((), "")
         if message is None or not texts:
             continue
@@ -132,7 +132,7 @@ def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = Non
             return
 
 
-def _told_once(messages: Iterable[FromCoordinator | None]) -> Iterator[FromCoordinator | None]:
+def _without_repeated_answers(messages: Iterable[FromCoordinator | None]) -> Iterator[FromCoordinator | None]:
     """Yield messages without answers that only repeat that a client has joined; None in their place."""
     starts = Starts()
     for message in messages:

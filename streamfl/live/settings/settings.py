@@ -193,7 +193,7 @@ class RoundSettings(_Table):
         json_schema_extra={
             "unit": "seconds",
             "unset": 'half of `interval`, between 5 and 60; 5 with `clock = "records"`',
-            "unequal": "other than 0",
+            "unequal": "unless 0",
         },
     )
     """How long the coordinator waits for missing updates after clients should have sent them, before it closes the
@@ -208,11 +208,13 @@ class RoundSettings(_Table):
     minority of malicious clients, but costs some accuracy if all are honest."""
 
     @property
-    def waits(self) -> float:
+    def deadline_seconds(self) -> float:
         """Return how many seconds the coordinator waits for missing updates; 0: without limit.
 
-        >>> RoundSettings(interval=60.0).waits, RoundSettings().waits, RoundSettings(deadline=0.0).waits
-        (30.0, 5.0, 0.0)
+        >>> RoundSettings(interval=60.0).deadline_seconds, RoundSettings().deadline_seconds
+        (30.0, 5.0)
+        >>> RoundSettings(deadline=0.0).deadline_seconds
+        0.0
         """
         if self.deadline is not None:
             return self.deadline
@@ -391,8 +393,8 @@ class ClientProcess(_Table):
         le=LONGEST,
         json_schema_extra={"unit": "seconds", "unset": "twice `rounds.deadline`, and at least 5"},
     )
-    """How long a client waits for an answer of the coordinator before it asks again; longer than the deadline, or it
-    asks in every round that the deadline closes."""
+    """How long a client waits for an answer of the coordinator before it asks again; longer than the deadline,
+    otherwise it asks again in every round that the deadline closes."""
     stop_within: float = Field(10.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long the process may take to stop cleanly."""
 
@@ -672,7 +674,7 @@ class FederationSettings(BaseSettings):
             learner=self.learner,
             min_clients=self.federation.min_clients,
             quorum=None if rounds.quorum == "all" else rounds.quorum,
-            deadline=rounds.waits or None,
+            deadline=rounds.deadline_seconds or None,
             expire_after=rounds.expire_after,
             interval=rounds.interval if rounds.clock == "interval" else None,
             by_event_time=rounds.clock == "event_time",
@@ -726,7 +728,7 @@ class FederationSettings(BaseSettings):
             period=self.rounds.interval,
             min_records=self.rounds.min_records,
             capacity=self.client.buffer or (None if self.rounds.clock == "records" else MANY),
-            retry=self.client.retry or max(AT_LEAST, DEADLINES * self.rounds.waits),
+            retry=self.client.retry or max(AT_LEAST, DEADLINES * self.rounds.deadline_seconds),
             limits=self.limits,
             window=self.labels.window if self.labels.topic else None,
             budget=self.learning.budget(messages.size),
@@ -821,7 +823,7 @@ class FederationSettings(BaseSettings):
         differ = {
             'rounds.clock = "interval"': rounds.clock == "interval",
             f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
-            f"rounds.deadline = {rounds.waits}": rounds.waits > 0.0,
+            f"rounds.deadline = {rounds.deadline_seconds}": rounds.deadline_seconds > 0.0,
             'records.start = "latest"': records.start == "latest",
             'records.lost = "skip"': records.lost == "skip",
             # A client that joins after round 1 has begun takes part from a round that depends on timing.

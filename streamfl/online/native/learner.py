@@ -437,11 +437,11 @@ class NativeLearner:
         agreed, table = self._agreed, self._table.agreed
         given = change, agreed.chain, agreed.steps, agreed.features
         if table.heard is None or table.heard[0] != given:
-            table.heard = given, *self._heard(change)
+            table.heard = given, *self._received(change)
         _, change, cells, moved = table.heard
         return replace(change.after(agreed), table=moved), cells
 
-    def _heard(self, change: NativeChange) -> tuple[NativeChange, IntArray, Table]:
+    def _received(self, change: NativeChange) -> tuple[NativeChange, IntArray, Table]:
         """Return a change with cells in place of places, which rows of the table they are, and what these become."""
         agreed, table = self._agreed, self._table.agreed
         if agreed.steps.are_known:

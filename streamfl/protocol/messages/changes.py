@@ -95,7 +95,7 @@ class Restarted(Finding):
         an operator has asked for another. Empty where an epoch begins without a choice. The means are over the
         clients that scored all candidates in time and do not stand out, which may be a single one. Some 25 bytes a
         candidate.
-    better
+    clients_better
         At how many clients the chosen model scored better than the one that had served, and of how many; (0, 0) if
         nobody compared them, or if the coordinator sees only sums of all clients. Some 16 bytes.
     renamed
@@ -107,7 +107,7 @@ class Restarted(Finding):
     chosen: str
     clients: tuple[str, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
-    better: tuple[int, int] = (0, 0)
+    clients_better: tuple[int, int] = (0, 0)
     renamed: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -25,7 +25,7 @@ class DecisionRule(FieldGroup):
 
     >>> P = np.array([[0.9, 0.1], [0.99, 0.01]])
     >>> rule = DecisionRule(weights={"failure": 20.0}, power=0.5, tried=(0.0, 1.0))
-    >>> rule.codes(P, ("ok", "failure")), rule.codes(P, ("ok", "failure"), power=1.0)
+    >>> rule.label_indices(P, ("ok", "failure")), rule.label_indices(P, ("ok", "failure"), power=1.0)
     (array([0., 0.]), array([1., 0.]))
     """
 
@@ -33,7 +33,7 @@ class DecisionRule(FieldGroup):
     power: float = 1.0  # between 0, with which the likeliest label answers, and 1
     tried: tuple[float, ...] = ()  # powers of which clients tell what they would have answered: see `Tried`
 
-    def codes(self, P: FloatArray, labels: Sequence[str], *, power: float | None = None) -> FloatArray:
+    def label_indices(self, P: FloatArray, labels: Sequence[str], *, power: float | None = None) -> FloatArray:
         """Return the index of the label that answers each record, -1 without any.
 
         Parameters
@@ -48,14 +48,14 @@ class DecisionRule(FieldGroup):
         weights = np.array([self.weights.get(label, 1.0) for label in labels])
         return likeliest(P * weights ** (self.power if power is None else power))
 
-    def code(self, p: FloatArray, labels: Sequence[str]) -> int:
+    def label_index(self, p: FloatArray, labels: Sequence[str]) -> int:
         """Return the index of the label that answers one record, -1 without any; p has shape (labels,).
 
-        >>> LIKELIEST.code(np.array([0.2, 0.5, 0.5]), ("a", "b", "c")), LIKELIEST.code(np.zeros(2), ("a", "b"))
-        (1, -1)
+        >>> [LIKELIEST.label_index(np.array(p), ("a", "b", "c")) for p in ([0.2, 0.5, 0.5], [0.0, 0.0, 0.0])]
+        [1, -1]
         """
         if self.weights:
-            return int(self.codes(p[None], labels)[0])
+            return int(self.label_indices(p[None], labels)[0])
         code = int(p.argmax()) if len(p) else 0
         return code if len(p) and p[code] else int(NO_LABEL)
 

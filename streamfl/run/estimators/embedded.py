@@ -393,12 +393,12 @@ class EmbeddedFederation:
     def decided(self, P: FloatArray) -> list[str | None]:
         """Return the label that answers by each row of probabilities; None where all are 0."""
         rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
-        return named(rule.codes(P, self.labels), self.labels)
+        return named(rule.label_indices(P, self.labels), self.labels)
 
     def decided_one(self, p: FloatArray) -> str | None:
         """Return the label that answers one record: see `decided`."""
         rule = self._first_rule if self._coordinator is None else self._coordinator.machine.decision
-        code = rule.code(p, self.labels)
+        code = rule.label_index(p, self.labels)
         return None if code < 0 else self.labels[code]
 
     @property

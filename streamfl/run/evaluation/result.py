@@ -150,15 +150,15 @@ class DatedRestart(DatedFinding):
     """One restart; `round` is the round whose loss raised the alarm.
 
     `scores` has the mean score of each candidate on that round's records. `chosen` had the least, unless an operator
-    had asked for another. `better` says at how many clients the chosen one scored better than the model that had
-    served, and of how many; `renamed` what labels were called before, if they were surely exchanged.
+    had asked for another. `clients_better` says at how many clients the chosen one scored better than the model that
+    had served, and of how many; `renamed` what labels were called before, if they were surely exchanged.
     """
 
     cause: str
     chosen: str
     clients: tuple[str, ...]
     scores: Mapping[str, float] = Field(default_factory=dict)
-    better: tuple[int, int] = (0, 0)
+    clients_better: tuple[int, int] = (0, 0)
     renamed: Mapping[str, str] = Field(default_factory=dict)
 
 

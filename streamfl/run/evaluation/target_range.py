@@ -16,7 +16,7 @@ class TargetRange:
     targets: bool  # whether its records have targets
     extremes: Extremes = ()
 
-    def closed(self, closed: RoundSummary) -> None:
+    def take(self, closed: RoundSummary) -> None:
         """Take the targets of a round."""
         for span in (span for one in closed.accepted for span in one.spans if self.targets):
             log = self.logs[span.partition]

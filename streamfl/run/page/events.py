@@ -318,7 +318,7 @@ def _sane(message: Announced) -> Announced:
     if isinstance(message, Restarted):
         names = list(message.renamed.items())[:LISTED]
         ours["renamed"] = {plain(now): plain(before) for now, before in names}
-        ours["better"] = whole(message.better[0]), whole(message.better[1])
+        ours["clients_better"] = whole(message.clients_better[0]), whole(message.clients_better[1])
     if not isinstance(message, Noticed):
         ours["clients"] = _first(message.clients)
     ours["moved"] = tuple(

@@ -1,6 +1,6 @@
 """A change in one sentence: since when, of which labels, at which clients, and which features moved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streamfl.protocol.messages import FeatureMoved
 from streamfl.run.evaluation.changes import Moved
@@ -34,10 +34,10 @@ def sentence(
     'records of labels 1, 2 have been predicted worse, for certain at clients c0, c1 (found in round 32).'
     >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
     ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
-    >>> live = swap.model_copy(update={"clients": (), "better": (19, 20), "renamed": {"1": "2", "2": "1"}})
+    >>> live = swap.model_copy(update={"clients": (), "clients_better": (19, 20), "renamed": {"1": "2", "2": "1"}})
     >>> print(*sentence(live).partition(" worse")[2].split("; "), sep="\n")
     , probably at 19 of 20 clients (found in round 32)
-    labels have probably changed their meaning: 1 and 2 were exchanged.
+    the labels were probably exchanged: 1 with 2.
     >>> height = Moved(feature="height", before=2740.0, since=3011.0, deviations=1.2)
     >>> sentence(swap, clients=9, moved=[height]).partition("c1 ")[2]
     '(found in round 32); on average, height rose from 2740 to 3011.'
@@ -50,12 +50,14 @@ def sentence(
         return f"{since}, {new} not seen before: {listed(change.labels, _NAMED)} {found}."
     of = f" of {_named('label', change.labels)}" if change.labels else ""
     worse = f"records{of} have been predicted worse{_where(change, clients)} {found}"
-    were = _former_names(change)
+    names = change.renamed if isinstance(change, DatedRestart) else {}
     if moved is None and change.moved:
         return f"{since}, {worse}; {_readings(change.moved, clients)}."
     if moved is None:
-        return f"{since}, {worse}{'; labels have probably changed their meaning' if were else ''}{were}."
-    return f"{since}, {worse}{_features(moved, is_of_labels=bool(change.labels or were))}{'' if moved else were}."
+        return f"{since}, {worse}{f'; {_meaning(names)}' if names else ''}."
+    is_of_labels = change.labels or names
+    otherwise = _meaning(names) if is_of_labels else "what the features mean has probably changed"
+    return f"{since}, {worse}{_features(moved, otherwise)}."
 
 
 def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
@@ -141,7 +143,7 @@ def _where(change: DatedDrift, clients: int | None) -> str:
     if isinstance(change, DatedLocalDrift):
         return f", but only at {_named('client', change.clients)}"
     if not change.clients:  # the test of all records together was sure before that of any one client
-        better, of = change.better
+        better, of = change.clients_better
         at = _all(of) if better == of else f"{count(better)} of {counted(of, 'client')}"
         return f", probably at {at}" if better else ""
     if len(change.clients) == clients:
@@ -149,22 +151,21 @@ def _where(change: DatedDrift, clients: int | None) -> str:
     return f", for certain at {_named('client', change.clients)}"
 
 
-def _former_names(change: DatedDrift) -> str:
-    """Return what labels were called before; empty if they were surely called the same, or nobody is sure."""
-    names = change.renamed if isinstance(change, DatedRestart) else {}
-    pairs = {tuple(sorted(pair)) for pair in names.items()}
+def _meaning(names: Mapping[str, str]) -> str:
+    """Return what has become of the labels, given what some were called before, if that is sure."""
+    changed = "the labels have probably changed their meaning"
     if not names:
-        return ""
-    if all(names.get(was) == now for now, was in names.items()):
-        return f": {listed([f'{one} and {other}' for one, other in sorted(pairs)], _NAMED)} were exchanged"
-    return f": {listed([f'{now} was {was}' for now, was in names.items()], _NAMED)}"
+        return changed
+    if any(names.get(was) != now for now, was in names.items()):
+        return f"{changed}: {listed([f'label {now} used to be {was}' for now, was in names.items()], _NAMED)}"
+    pairs = sorted({tuple(sorted(pair)) for pair in names.items()})
+    return f"the labels were probably exchanged: {listed([f'{one} with {other}' for one, other in pairs], _NAMED)}"
 
 
-def _features(moved: Sequence[Moved], *, is_of_labels: bool) -> str:
-    if not moved and is_of_labels:
-        return "; no feature moved, so the labels have probably changed their meaning"
+def _features(moved: Sequence[Moved], otherwise: str) -> str:
+    """Return which features moved; if none did, what that means."""
     if not moved:
-        return "; no feature moved, so what the features mean has probably changed"
+        return f"; no feature moved, so {otherwise}"
     ways = [
         f"{feature.feature} {'rose' if feature.deviations > 0 else 'fell'} from {quantity(feature.before)} to "
         f"{quantity(feature.since)}"

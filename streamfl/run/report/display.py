@@ -25,13 +25,13 @@ from streamfl.run.report.compared import texts
 from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
-    became,
     beginning,
     count,
     counted,
     evidence,
     listed,
     model_named,
+    outcome_text,
     quantity,
     same_drift,
     serves,
@@ -256,7 +256,7 @@ def local_text(drift: DatedLocalDrift) -> str:
         why = f" since {beginning(drift)}{same_drift(drift)}: {evidence(drift)}"
         if drift.behind:
             why += f"; {counted(drift.behind, 'other client')} had no records of that time yet"
-    what = f"{listed(drift.clients)} {became(drift.state, len(drift.clients))}".rstrip()
+    what = f"{listed(drift.clients)} {outcome_text(drift.state, len(drift.clients))}".rstrip()
     labels = f" (labels {listed(drift.labels)})" if drift.labels else ""
     return f"round {count(drift.round)}  local drift, {drift.state}: {what}{labels}{why}"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
 from streamfl.run.report.changes import moved_sentence
 from streamfl.run.report.story import story
-from streamfl.run.report.words import became, count, counted, listed, model_named, score, share
+from streamfl.run.report.words import count, counted, listed, model_named, outcome_text, score, share
 from streamfl.run.summary import RoundLine
 
 # The mean of this many rounds before a round is reported next to it.
@@ -83,7 +83,7 @@ def _local(drift: DatedLocalDrift) -> str:
     whose = f"Client{'s' * (len(drift.clients) != 1)} {listed(drift.clients)}"
     if drift.state == "corrected":
         return f"{whose} did not drift alone: other clients had the same drift (corrected)."
-    return f"{whose} {became(drift.state, len(drift.clients))} ({drift.state})."
+    return f"{whose} {outcome_text(drift.state, len(drift.clients))} ({drift.state})."
 
 
 def _restart(restart: DatedRestart) -> Iterator[str]:

@@ -1,11 +1,11 @@
-"""Rounds in a row that most clients missed, because their updates came too late: the deadline is too short."""
+"""Rounds in a row in which more updates came too late than in time: the deadline is too short."""
 
 from dataclasses import dataclass, field
 
 from streamfl.run.report.words import count
 from streamfl.run.summary import RoundSummary
 
-# Of the last so many entries, in how many most updates came too late before that is no accident.
+# Of the last so many entries, in how many more updates came too late than in time before that is no accident.
 # docs/choices.md, "How long a round waits".
 LAST, OFTEN = 5, 3
 
@@ -14,28 +14,30 @@ REMEDY = "raise `[rounds] deadline`, or `quorum` if it is a number"
 
 @dataclass
 class Lateness:
-    """In which of the last entries more messages came too late than updates counted.
+    r"""In which of the last entries more messages came too late than updates counted.
 
     Examples
     --------
     >>> lateness = Lateness([True, True])
     >>> lateness.reason
-    >>> lateness.entries.append(True)
-    >>> lateness.reason
-    'in 3 of the last 3 rounds most clients came too late; raise `[rounds] deadline`, or `quorum` if it is a number'
+    >>> lateness.were_late.append(True)
+    >>> print(*lateness.reason.split("; "), sep="\n")
+    in 3 of the last 3 rounds more updates came too late than in time
+    raise `[rounds] deadline`, or `quorum` if it is a number
     """
 
-    entries: list[bool] = field(default_factory=list)
+    were_late: list[bool] = field(default_factory=list)
 
     def take(self, closed: RoundSummary) -> None:
         """Take an entry into account."""
-        self.entries.append(closed.late > closed.clients)
-        del self.entries[:-LAST]
+        self.were_late.append(closed.late > closed.clients)
+        del self.were_late[:-LAST]
 
     @property
     def reason(self) -> str | None:
-        """Return how often most clients came too late and what to do; None while that may be an accident."""
-        late = sum(self.entries)
+        """Return how often more updates were late than in time and what to do; None while that may be an accident."""
+        late = sum(self.were_late)
         if late < OFTEN:
             return None
-        return f"in {late} of the last {count(len(self.entries))} rounds most clients came too late; {REMEDY}"
+        of = count(len(self.were_late))
+        return f"in {late} of the last {of} rounds more updates came too late than in time; {REMEDY}"

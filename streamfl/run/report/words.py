@@ -44,10 +44,10 @@ LOCAL = {
 }
 
 
-def became(state: str, clients: int) -> str:
+def outcome_text(state: str, clients: int) -> str:
     """Return what happened to so many clients that drifted alone.
 
-    >>> became("branched", 1), became("merged", 2)
+    >>> outcome_text("branched", 1), outcome_text("merged", 2)
     ('got a model of its own', 'learn with all clients again: their own model was hardly better')
     """
     words = LOCAL.get(state, "")

@@ -74,12 +74,12 @@ class LogIntake:
         only: str | None = None,
         *,
         wait: bool = False,
-        buried: int = 0,
+        dead_letters_before: int = 0,
     ) -> PartitionReader:
         """Return a reader of a partition from an offset on; its name is `topic/number`, as in the ledger.
 
         `only` names its only client, if the placement does not; for `wait` see `PartitionReader`. No dead letter is
-        made of messages before the offset `buried`: an earlier process has written these.
+        made of messages before the offset `dead_letters_before`: an earlier process has written these.
         """
         name = f"{topic}/{number}"
         self._formats[name] = self._format.fresh()
@@ -90,7 +90,7 @@ class LogIntake:
             read_again=read_again,
             only=only or owner(self._placement, topic, number),
             wait=wait,
-            buried=max(buried * self._format.stride, self._seen.get(name, 0)),
+            dead_letters_before=max(dead_letters_before * self._format.stride, self._seen.get(name, 0)),
         )
 
     def give_up(self, name: str) -> None:
@@ -131,8 +131,8 @@ class LogIntake:
             reader.ends_at(last * stride)
         elif messages:
             reader.goes_on(messages[-1].offset * stride)
-        bad = [one for one in decoded.rejected if one.position >= reader.buried]
-        reader.buried = max(reader.buried, end)
+        bad = [one for one in decoded.rejected if one.position >= reader.dead_letters_before]
+        reader.dead_letters_before = max(reader.dead_letters_before, end)
         return self._letters(reader.name, bad, messages)
 
     def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[LogMessage]) -> list[DeadLetter]:

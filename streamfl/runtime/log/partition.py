@@ -146,7 +146,7 @@ class PartitionReader:
     only: str | None = None  # the partition's only client; None if the records name their clients
     most_clients: int = 1000  # the most clients of the partition; records of further ones count as naming no client
     wait: bool = False  # whether records that have been read are needed still, because their labels come later
-    buried: int = 0  # the position before which all bad records became dead letters
+    dead_letters_before: int = 0  # the position before which all bad records became dead letters
     clients: dict[str, LogSource] = field(default_factory=dict)
     stopped: bool = False
 

@@ -112,7 +112,9 @@ class TestTopics:
             *ROLES,
         ]
         assert findings[0].found.startswith(f"{broker.bootstrap} answers: 1 broker, Apache Kafka ")
-        says = f"none of the federation's {len(OWN)} topics yet: the coordinator makes them at its first start"
+        says = (
+            f"none of the federation's {len(OWN)} topics exist yet; the coordinator creates them at its first start"
+        )
         assert findings[1].found == says
         assert "streamfl produce" in findings[2].remedy
 

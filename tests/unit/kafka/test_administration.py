@@ -157,7 +157,7 @@ class TestMissing:
     def test_missing_topics_are_a_warning_only_if_others_of_the_federation_are_there(self):
         remedy = "the coordinator will make them when it starts"
         assert self.found(0) == CheckResult("topics", "warning", "no f.control yet", remedy)
-        says = "none of the federation's 1 topics yet: the coordinator makes them at its first start"
+        says = "none of the federation's 1 topics exist yet; the coordinator creates them at its first start"
         assert self.found(0, is_new=True) == CheckResult("topics", "ok", says)
 
     def test_one_copy_among_several_brokers_is_said_before_they_are_made(self):

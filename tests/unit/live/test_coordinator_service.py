@@ -207,7 +207,7 @@ class TestRefusals:
                 log.take(RoundSummary.of(told.closed(entry, [("c0", 10)], refused=late, late=late)))
             said += [(entry, line["reason"]) for line in warnings(logged)]
         assert [entry for entry, _ in said] == [4, 11]
-        assert said[0][1] == f"in 3 of the last 4 rounds most clients came too late; {REMEDY}"
+        assert said[0][1] == f"in 3 of the last 4 rounds more updates came too late than in time; {REMEDY}"
 
     def test_an_evicted_client_is_logged_with_the_reason_and_named_while_it_waits(self):
         federation = Federation()

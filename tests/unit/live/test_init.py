@@ -538,7 +538,7 @@ class TestTwoTopics:
         assert '"machine.id",  # equals the key of the message, which names the client' in text
         assert '"seq",  # has whole numbers that rise' in text
         assert all(f"sensors.s{j}" in text for j in range(12)), "no feature is hidden"
-        few = f"only {labelled} labels have come to qa, and task and window follow from labels: when more have"
+        few = f"only {labelled} labels have come to qa; init infers the task and `window` from labels. When more have"
         assert (few in of_topics.told()) == (labelled == 3)
         assert f"{labelled} of {labelled} labels find their record among" in of_topics.told()
 

@@ -78,7 +78,7 @@ def refused(loaded, tmp_path):
 class TestSources:
     def test_a_setting_that_is_not_given_has_its_default(self, loaded):
         settings = loaded()
-        assert (settings.federation.name, settings.rounds.clock, settings.rounds.waits) == (
+        assert (settings.federation.name, settings.rounds.clock, settings.rounds.deadline_seconds) == (
             "federation",
             "interval",
             5.0,
@@ -830,7 +830,7 @@ class TestDeployed:
     def test_each_line_of_the_deployed_file_says_whether_it_states_or_overrides_the_default(self):
         settings = FederationSettings.model_validate({"records": {"topics": ["x"]}})
         least = settings.model_dump(mode="json", by_alias=True)
-        least["rounds"]["deadline"] = RoundSettings(clock="records").waits  # the clock of this file
+        least["rounds"]["deadline"] = RoundSettings(clock="records").deadline_seconds  # the clock of this file
         least["kafka"] = KafkaSettings(bootstrap_servers="x").model_dump(mode="json")
         said = list(_said(DEPLOYED.read_text().splitlines()))
         assert {word for _, _, word, _ in said} == {"states", "overrides", "required", "example"}

@@ -270,7 +270,7 @@ class _Check:
         )
         times = [[[one.timestamp for one in some] for some in end] for end in (newest, oldest)]
         rate = max(map(sampled.rate_of, times))
-        found = sampled.matched(seen, told, rate, sampled.not_looked_at(times[1], times[0]))
+        found = sampled.match(seen, told, rate, sampled.unseen_span(times[1], times[0]))
         needed = sampled.needed_window(found, sampled.busiest(seen, max(records.values())))
         yield sampled.labels_fit(found, needed, labels.window)
 
@@ -371,9 +371,8 @@ def missing_findings(
             )
             yield CheckResult("topics", "warning", found, remedy)
         elif not code and is_new:
-            found = (
-                f"none of the federation's {len(topics)} topics yet: the coordinator makes them at its first start"
-            )
+            none = f"none of the federation's {len(topics)} topics exist yet"
+            found = f"{none}; the coordinator creates them at its first start"
             yield CheckResult("topics", "ok", found)
         elif not code:
             yield CheckResult("topics", "warning", found, "the coordinator will make them when it starts")

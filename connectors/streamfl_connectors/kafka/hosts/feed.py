@@ -68,7 +68,7 @@ class Feed:
             lambda positions: self._explained_again(partition, positions),
             only,
             wait=wait,
-            buried=min(hint.buried, end),
+            dead_letters_before=min(hint.dead_letters_before, end),
         )
         self.readers[partition] = reader
         return reader

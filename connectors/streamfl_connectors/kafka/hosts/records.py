@@ -266,12 +266,12 @@ class RecordConsumer:
         try:
             sent = dead_letters.write(self._letters, self._topics.dead_letters, letter)
         except kafka_errors.KafkaError as error:
-            self._not_buried(place, error)
+            self._not_written(place, error)
         else:
-            sent.add_errback(lambda error: self._not_buried(place, error))
+            sent.add_errback(lambda error: self._not_written(place, error))
             self._counts.dead_letters += 1
 
-    def _not_buried(self, place: tuple[str, int, int], error: Exception) -> None:
+    def _not_written(self, place: tuple[str, int, int], error: Exception) -> None:
         """Log a dead letter that was not written; its record still counts as rejected."""
         topic, partition, offset = place
         self._unwritten.note(topic, repr(error), partition=partition, offset=offset)
@@ -308,7 +308,7 @@ class RecordConsumer:
         for partition, reader in readers.items():
             position = reader.settled(progress)
             stride = self._format.stride
-            offsets[partition] = SettledOffset(position // stride, reader.buried // stride).committed
+            offsets[partition] = SettledOffset(position // stride, reader.dead_letters_before // stride).committed
         if not offsets:
             return
         try:

@@ -15,21 +15,23 @@ class SettledOffset(NamedTuple):
     ----------
     offset
         The offset before which no client needs a message; None if nothing was ever committed.
-    buried
+    dead_letters_before
         The offset before which every message that cannot be used is a dead letter already.
 
     Examples
     --------
     >>> SettledOffset(7, 12).committed
     OffsetAndMetadata(offset=7, metadata='dead letters before 12;', leader_epoch=-1)
-    >>> [SettledOffset.of(OffsetAndMetadata(7, metadata, -1)).buried for metadata in ("dead letters before 12;", "")]
-    [12, 0]
+    >>> SettledOffset.of(OffsetAndMetadata(7, "dead letters before 12;", -1)).dead_letters_before
+    12
+    >>> SettledOffset.of(OffsetAndMetadata(7, "", -1)).dead_letters_before
+    0
     >>> SettledOffset.of(None)
-    SettledOffset(offset=None, buried=0)
+    SettledOffset(offset=None, dead_letters_before=0)
     """
 
     offset: int | None
-    buried: int = 0
+    dead_letters_before: int = 0
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None) -> Self:
@@ -42,4 +44,4 @@ class SettledOffset(NamedTuple):
     @property
     def committed(self) -> OffsetAndMetadata:
         """Return what is committed."""
-        return OffsetAndMetadata(self.offset, METADATA.format(self.buried), -1)
+        return OffsetAndMetadata(self.offset, METADATA.format(self.dead_letters_before), -1)

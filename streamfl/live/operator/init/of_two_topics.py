@@ -14,10 +14,10 @@ from streamfl.runtime.log.intake import client_named
 from streamfl.runtime.log.repartitioning.sampled import (
     Matched,
     busiest,
-    matched,
+    match,
     needed_window,
-    not_looked_at,
     rate_of,
+    unseen_span,
 )
 from streamfl.runtime.log.repartitioning.whose import Whose
 from streamfl.runtime.ports import ClientBy, TopicSample
@@ -124,18 +124,18 @@ def _joined(
     client: str | None,
 ) -> _Joined:
     key = _key(records, labels)
-    records = _once(records, key) if key else records
+    records = _without_duplicates(records, key) if key else records
     owners, by = _owners(request, records, client) if key else ([], "field")
     newest, oldest = (
         [[1000 * time for time, _ in sample.messages.get(name, ())] for name in samples[0].messages]
         for sample in samples
     )
     rate = rate_of(newest) or rate_of(oldest)
-    found = matched(_ids(records, key), _ids(labels, key), rate, not_looked_at(oldest, newest))
+    found = match(_ids(records, key), _ids(labels, key), rate, unseen_span(oldest, newest))
     return _Joined(records, labels, key, owners, by, found)
 
 
-def _once(records: Sequence[_Message], key: str) -> list[_Message]:
+def _without_duplicates(records: Sequence[_Message], key: str) -> list[_Message]:
     """Return records without those whose id came before: a program may send a record twice."""
     first = {text(one.fields.get(key)) or at: one for at, one in reversed([*enumerate(records)])}
     return [*reversed(first.values())]
@@ -214,8 +214,8 @@ def _are_owners(cells: Cells, owners: Sequence[str]) -> bool:
 def _notes(joined: _Joined, clients: Sequence[str], of_labels: str) -> list[str]:
     came = len({one.id for one, _ in _ids(joined.labels, joined.key)})
     few = (
-        f"only {came} labels have come to {of_labels}, and task and window follow from labels: when more have come, "
-        "delete the settings file and run init again"
+        f"only {came} labels have come to {of_labels}; init infers the task and `window` from labels. When more have "
+        "come, delete the settings file and run init again"
     )
     joins = f"by the field {joined.key!r}, {joined.found}"
     return [*([few] if came < ENOUGH_LABELS else []), joins, f"clients seen: {', '.join(clients)}"]

@@ -127,7 +127,7 @@ def _categories(roles: Roles) -> Iterator[str]:
         yield "[records.fields.categories]"
         yield "# Texts; each value becomes a feature of 0 or 1. A value that is not listed sets none of them."
         for name, values in roles.categories.items():
-            remark = "  # one value in all records: of use only if others come" if len(values) == 1 else ""
+            remark = "  # has one value in all records; useful only if other values come" if len(values) == 1 else ""
             yield f"{key(name)} = {value(list(values))}{remark}"
 
 

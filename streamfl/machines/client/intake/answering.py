@@ -47,7 +47,7 @@ def answer_of(
         answers = Answers(served, np.full(n, known if isinstance(known, float) else 0.0))
     else:
         named = labels if known is None or known in labels else (*labels, str(known))
-        served = rule.codes(P, labels)
+        served = rule.label_indices(P, labels)
         repeated = NO_LABEL if known is None else float(named.index(str(known)))
         answers = Answers(served, np.full(n, repeated), named)
     return Answered(client, replace(batch, answers=answers), P, labels)

@@ -72,7 +72,7 @@ def tried_answers(
     """
     found = []
     for power in rule.tried:
-        codes = rule.codes(P, labels, power=power)
+        codes = rule.label_indices(P, labels, power=power)
         answers = Counter(name for name in named(codes, labels) if name is not None)
         correct = int(np.count_nonzero(encode(codes, labels, records) == records.y))
         found.append(Tried(correct=correct, answers=dict(sorted(answers.items()))))

@@ -143,7 +143,7 @@ class ClientModels:
         if self.online is None:
             return by_rounds
         P = self.online.served
-        codes = opened.decision.codes(P, self.online.labels) if records.labels else P[:, 0]
+        codes = opened.decision.label_indices(P, self.online.labels) if records.labels else P[:, 0]
         return encode(codes, self.online.labels, records)
 
     def tried(self, opened: RoundOpened, records: RoundRecords) -> tuple[Tried, ...]:

@@ -105,7 +105,7 @@ def _announce(decision: Decision, labels: Sequence[str]) -> Restarted | LocalDri
         clients=alarm.clients,
         labels=alarm.labels,
         scores=decision.scores,
-        better=decision.better if decision.better[1] > 1 else (0, 0),
+        clients_better=decision.clients_better if decision.clients_better[1] > 1 else (0, 0),
         renamed=_renamed(decision.permutation, labels),
     )
 

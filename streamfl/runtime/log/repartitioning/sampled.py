@@ -46,7 +46,7 @@ class Matched:
     def __str__(self) -> str:
         """Return how many labels find their records, and how late they come."""
         found = len(self.delays)
-        text = f"{found:,} of {found + self.missing:,} labels find their record among {self.records:,}"
+        text = f"{found:,} of {found + self.missing:,} labels find their record among {self.records:,} records"
         if self.delays:
             first, half, last = self.delays[0], median(self.delays), self.delays[-1]
             text += f", {first:.3g} to {last:.3g} s after it (half of them within {half:.3g} s)"
@@ -66,7 +66,7 @@ def rate_of(partitions: Iterable[Sequence[float]]) -> float:
     return sum(1000 * (count - 1) / span for count, span in spans if span >= 1000)
 
 
-def not_looked_at(oldest: Iterable[Sequence[float]], newest: Iterable[Sequence[float]]) -> tuple[float, float]:
+def unseen_span(oldest: Iterable[Sequence[float]], newest: Iterable[Sequence[float]]) -> tuple[float, float]:
     """Return since when and until when some partition has records that were not looked at; (0, 0) for never.
 
     Parameters
@@ -74,14 +74,14 @@ def not_looked_at(oldest: Iterable[Sequence[float]], newest: Iterable[Sequence[f
     oldest, newest
         When those were written that were looked at, partition by partition; if all were, they are the newest.
 
-    >>> not_looked_at([[0, 1], [0, 3], []], [[7, 9], [5, 9], [2, 9]]), not_looked_at([[]], [[0, 9]])
+    >>> unseen_span([[0, 1], [0, 3], []], [[7, 9], [5, 9], [2, 9]]), unseen_span([[]], [[0, 9]])
     ((1, 7), (0, 0))
     """
     between = [(max(first), min(last)) for first, last in zip(oldest, newest, strict=True) if first and last]
     return (min(since for since, _ in between), max(until for _, until in between)) if between else (0, 0)
 
 
-def matched(records: Read, labels: Read, rate: float = 0.0, without: tuple[float, float] = (0, 0)) -> Matched:
+def match(records: Read, labels: Read, rate: float = 0.0, without: tuple[float, float] = (0, 0)) -> Matched:
     """Join labels to records by their ids.
 
     Parameters
@@ -91,7 +91,7 @@ def matched(records: Read, labels: Read, rate: float = 0.0, without: tuple[float
     without
         Since when and until when there are records that were not looked at, in milliseconds.
 
-    >>> found = matched([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
+    >>> found = match([(Whose("m1", "P1"), 0), (Whose("m2", "P2"), 1000)], [(Whose("", "P2"), 5000)])
     >>> found.labels, found.delays, found.missing
     (1, (4.0,), 0)
     """
@@ -175,7 +175,7 @@ def labels_fit(found: Matched, needed: int, window: int) -> CheckResult:
             "if that is the same field, the labels are of records that were not looked at: check again later"
         )
         return CheckResult("labels", "error", f"{found}", remedy)
-    text = f"{found}; a window of {needed:,} records is enough, and window is {window:,}"
+    text = f"{found}; `window` is {window:,}; {needed:,} records are enough"
     if needed > window:
         remedy = (
             f"raise window in [labels] to {needed} or more: so many records of a partition come until a label does"
@@ -205,7 +205,7 @@ def needed_window(found: Matched, share: float) -> int:
     share
         The share of the records that this partition gets.
 
-    >>> needed_window(matched([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=2.0), share=0.5)
+    >>> needed_window(match([(Whose("m1", "P1"), 0)], [(Whose("", "P1"), 4000)], rate=2.0), share=0.5)
     384
     """
     # One position more for each transaction, of which there are at most five a second.

@@ -115,7 +115,7 @@ def test_that_most_clients_come_too_late_is_told_once_and_told_again_when_they_d
     alerts = told(rules, *late)
     assert [(one.kind, one.round, one.is_over) for one in alerts] == [("late", 3, False), ("late", 8, True)]
     assert alerts[0].text.startswith(
-        "in 3 of the last 3 rounds most clients came too late; raise `[rounds] deadline`"
+        "in 3 of the last 3 rounds more updates came too late than in time; raise `[rounds] deadline`"
     )
 
 

@@ -58,7 +58,7 @@ def test_rounds_that_most_clients_miss_again_and_again_are_not_well():
     few = [closed(i, [("a", 10)], correct=8, refused=19, late=19) for i in range(1, 6)]
     text, kind = told(joined("a"), *few)
     assert (text, kind) == (
-        f"Not all is well: in 5 of the last 5 rounds most clients came too late; {REMEDY}.",
+        f"Not all is well: in 5 of the last 5 rounds more updates came too late than in time; {REMEDY}.",
         "warns",
     )
     assert told(joined("a"), *few[:2])[1] == "well"

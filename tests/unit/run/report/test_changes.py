@@ -46,21 +46,25 @@ def local() -> DatedLocalDrift:
         ({}, {"moved": ()}, "; no feature moved, so the labels have probably changed their meaning."),
         ({"labels": ()}, {"moved": ()}, "; no feature moved, so what the features mean has probably changed."),
         (
-            {"clients": (), "better": (19, 20)},
+            {"clients": (), "clients_better": (19, 20)},
             {},
             "predicted worse, probably at 19 of 20 clients (found in round 9).",
         ),
-        ({"renamed": {"a": "b", "b": "c", "c": "a"}}, {"moved": ()}, "meaning: a was b, b was c, c was a."),
-        ({"clients": (), "better": (0, 20)}, {}, "predicted worse (found in round 9)."),
+        (
+            {"renamed": {"a": "b", "b": "c", "c": "a"}},
+            {"moved": ()},
+            "meaning: label a used to be b, label b used to be c, label c used to be a.",
+        ),
+        ({"clients": (), "clients_better": (0, 20)}, {}, "predicted worse (found in round 9)."),
         (
             {"renamed": {"0": "1", "1": "0"}},
             {},
-            "(found in round 9); labels have probably changed their meaning: 0 and 1 were exchanged.",
+            "(found in round 9); the labels were probably exchanged: 0 with 1.",
         ),
         (
             {"renamed": {"0": "1", "1": "0"}},
             {"moved": ()},
-            "; no feature moved, so the labels have probably changed their meaning: 0 and 1 were exchanged.",
+            "; no feature moved, so the labels were probably exchanged: 0 with 1.",
         ),
         ({"clients": tuple("abcdefg")}, {}, "at clients a, b, c, d, e and 2 more (found"),
         (

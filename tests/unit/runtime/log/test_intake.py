@@ -72,10 +72,10 @@ def test_what_is_read_again_in_parts_is_kept_once(counts):
 
 def test_what_an_earlier_process_has_kept_is_counted_and_not_kept_again(counts):
     intake = LogIntake(Placement(("f.*",)), JsonRecords(FieldMap()), counts)
-    reader = intake.begin("f.c0", 0, 4, lambda positions: None, buried=6)
+    reader = intake.begin("f.c0", 0, 4, lambda positions: None, dead_letters_before=6)
     letters = intake.take(reader, [Message(4, b"junk"), Message(5, b"junk"), Message(6, b"junk"), good(7)], ())
     assert [letter.place[2] for letter in letters] == [6]
-    assert reader.buried == 8
+    assert reader.dead_letters_before == 8
     assert sum(len(batch.rejected) for batch in reader.clients["c0"].poll(9)) == 3
 
 

@@ -7,9 +7,9 @@ from streamfl.runtime.log.repartitioning.sampled import (
     busiest,
     clients_seen,
     labels_fit,
-    matched,
+    match,
     needed_window,
-    not_looked_at,
+    unseen_span,
 )
 from streamfl.runtime.log.repartitioning.whose import Whose
 
@@ -21,7 +21,7 @@ def machine(parts, later=40, of="P", machines=3):
 
 
 def fit(records, labels, *, rate=0.0, window=10_000, partitions=12, without=(0, 0)):
-    found = matched(records, labels, rate, without)
+    found = match(records, labels, rate, without)
     return labels_fit(found, needed_window(found, busiest(records, partitions)), window)
 
 
@@ -30,15 +30,15 @@ def test_labels_that_find_their_records_report_how_late_they_come_and_the_window
     assert told.state == "ok"
     # 17 positions a second, for 40 seconds and a minute more.
     assert told.found == (
-        "200 of 200 labels find their record among 200, 40 to 40 s after it (half of them within 40 s); "
-        "a window of 1,700 records is enough, and window is 10,000"
+        "200 of 200 labels find their record among 200 records, 40 to 40 s after it (half of them within 40 s); "
+        "`window` is 10,000; 1,700 records are enough"
     )
 
 
 def test_labels_of_which_none_finds_a_record_are_an_error_that_shows_both_ids():
     told = fit(*machine(200, of="part-"))
     assert told.state == "error"
-    assert told.found == "0 of 200 labels find their record among 200"
+    assert told.found == "0 of 200 labels find their record among 200 records"
     assert 'a label has "part-0", a record "P0"' in told.remedy
 
 
@@ -60,7 +60,7 @@ def test_whatever_is_looked_at_labels_whose_records_were_not_are_not_missing(eac
     records = [one for part in [*oldest, *newest] for one in part]
     times = [[[at for _, at in part] for part in end] for end in (oldest, newest)]
     for labels in (came[deleted : deleted + each], came[-each:], came[500:800], came):
-        found = matched(records, labels, 1.0, not_looked_at(*times))
+        found = match(records, labels, 1.0, unseen_span(*times))
         ids = {one.id for one, _ in records}
         assert len(found.delays) == sum(one.id in ids for one, _ in labels)
         unknown = sum(one.id.startswith("Q") for one, _ in labels)
