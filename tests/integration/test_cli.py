@@ -34,7 +34,18 @@ KEYS = (
 CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
 REGRESSION = KEYS.format("mae rmse r2 interval", "").split()
 FOUND = ("round", "time", "epoch", "statistic", "threshold", "since", "labels", "since_time", "rows", "positions")
-RESTARTED = (*FOUND, "known_since", "drift", "moved", "cause", "chosen", "clients", "scores")
+RESTARTED = (
+    *FOUND,
+    "known_since",
+    "drift",
+    "moved",
+    "cause",
+    "chosen",
+    "clients",
+    "scores",
+    "clients_better",
+    "renamed",
+)
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file", "own_file", "last_rounds"]
 
 

@@ -184,7 +184,7 @@ def _named(text):
     for pattern in (DOTTED, HEADED, VARIABLE):
         for match in pattern.finditer(text):
             table, name = (part.lower() for part in match.groups() if part)
-            if name != "py":  # a file
+            if name not in {"py", "toml"}:  # a file
                 yield table, name
 
 

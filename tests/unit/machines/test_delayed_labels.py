@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from unit.machines.script import batch, client, closed, feed, joined, opening, sent
 
 from streamfl.machines.client.intake.arrivals import Arrivals
@@ -111,6 +112,18 @@ def test_of_a_backlog_the_newest_records_are_described():
     found = arrivals.moments(("x",), least=10)
     assert found is not None
     assert (found.count.tolist(), found.mean.tolist(), found.m2.tolist()) == ([1000.0], [1.0], [0.0])
+
+
+@pytest.mark.parametrize("size", [1, 7, 520, 700, 999])
+def test_as_many_of_the_newest_records_are_described_in_whatever_batches_they_came(size):
+    arrivals, values = Arrivals(), [*range(2400)]
+    for start in range(0, 2400, size):
+        part = values[start : start + size]
+        arrivals.add(batch("a" * len(part), start=start, of="f", values=[float(value) for value in part]))
+        arrivals.add(batch("", start=start + len(part), of="f", values=[]))
+    found = arrivals.moments(("x",), least=1000)
+    assert found is not None
+    assert (found.count.tolist(), found.mean.round(3).tolist()) == ([1000.0], [pytest.approx(1899.5, rel=1e-3)])
 
 
 def test_records_that_an_earlier_start_has_answered_are_not_described_again():

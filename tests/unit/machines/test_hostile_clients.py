@@ -121,6 +121,10 @@ BAD = {
     "moments of what has come, of a feature that is unknown": {
         "arrived": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1))
     },
+    "moments of what has come, of an unknown feature, and no others": {
+        "moments": None,
+        "arrived": Moments(("y",), np.ones(1), np.zeros(1), np.ones(1)),
+    },
     "moments NaN": {"moments": M(mean=np.nan)},
     "moments of other shapes": {"moments": M(count=[1.0, 1.0])},
     "moments of negative count": {"moments": M(count=-4.0)},

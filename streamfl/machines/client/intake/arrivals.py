@@ -29,12 +29,17 @@ class Arrivals:
 
     def add(self, batch: Batch) -> None:
         """Take records that have come."""
-        if len(batch) > MOST_ARRIVED:
-            batch = batch.after(int(batch.positions[-MOST_ARRIVED]))
+        if not len(batch):
+            return
         self._batches.append(batch)
         self._records += len(batch)
         while self._records > MOST_ARRIVED:
-            self._records -= len(self._batches.popleft())
+            first = self._batches.popleft()
+            self._records -= len(first)
+            if self._records < MOST_ARRIVED:
+                kept = first.after(int(first.positions[self._records - MOST_ARRIVED]))
+                self._batches.appendleft(kept)
+                self._records += len(kept)
 
     def moments(self, features: Sequence[str], least: int) -> Moments | None:
         """Return the moments of these features, without their names, and forget the records; None if they are few."""

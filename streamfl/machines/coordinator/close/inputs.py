@@ -43,13 +43,15 @@ def inputs_after(
 
 
 def are_arrivals_compared(closing: Closing) -> bool:
-    """Tell whether records are compared as they come: all clients describe them if labels come later.
+    """Tell whether records are compared as they come: clients describe them if labels come later.
 
-    Labels come later if most clients have a watermark.
+    Labels come later if most clients have a watermark. Clients that must describe more records at once than they keep
+    of those that come describe none.
     """
     senders = closing.senders
     delayed = 2 * sum(update.watermark is not None for update in senders) > len(senders)
-    return delayed and not closing.counted.pooled
+    described = any(update.numbers.arrived is not None for update in senders)
+    return delayed and described and not closing.counted.pooled
 
 
 def baseline_after(closing: Closing, decided: Decisions, state: CoordinatorState) -> InputBaseline:

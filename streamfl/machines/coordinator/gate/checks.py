@@ -597,7 +597,8 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
 
 def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
     """Return why the new names of an update are refused, or None."""
-    if update.numbers.moments is None and not update.new_labels and not update.new_features:
+    described = (update.numbers.moments, update.numbers.arrived)
+    if described == (None, None) and not update.new_labels and not update.new_features:
         return None
     reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
         update.new_features, registry.features, limits.features, limits.name_bytes
@@ -605,7 +606,6 @@ def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> st
     if reason is not None:
         return reason
     named = {*registry.features, *update.new_features}
-    described = (update.numbers.moments, update.numbers.arrived)
     if all(moments is None or named.issuperset(moments.features) for moments in described):
         return None
     return "moments name a feature that no record has"

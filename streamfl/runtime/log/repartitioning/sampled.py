@@ -41,7 +41,7 @@ class Matched:
     @property
     def share(self) -> float:
         """Return the share of labels that find a record, of those whose record would be among those looked at."""
-        return len(self.delays) / (len(self.delays) + self.missing) if self.labels else 0.0
+        return len(self.delays) / (len(self.delays) + self.missing) if len(self.delays) + self.missing else 0.0
 
     def __str__(self) -> str:
         """Return how many labels find their records, and how late they come."""
@@ -210,4 +210,4 @@ def needed_window(found: Matched, share: float) -> int:
     """
     # One position more for each transaction, of which there are at most five a second.
     each = found.rate * share + 5.0
-    return ceil(each * ((found.delays[-1] if found.delays else 0.0) + GRACE))
+    return ceil(each * (max(0.0, found.delays[-1] if found.delays else 0.0) + GRACE))
