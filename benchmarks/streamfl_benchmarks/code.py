@@ -58,7 +58,6 @@ CODE: dict[str, tuple[str, ...]] = {
         "streamfl/wire",
         "benchmarks/replay_bytes.py",
     ),
-    "many_clients": (*_FEDERATION, "streamfl/run/replay.py", "benchmarks/many_clients.py"),
     "hostile": (
         *_FEDERATION,
         f"{_OURS}/liars/hostile.py",
