@@ -1,11 +1,10 @@
 """Starts, watches and ends processes by their ids, and measures their CPU time."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +16,9 @@ LINES_OF_LOG = 8  # in an error
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU seconds of a process since it began: in all, and by the id of its threads."""
+    """CPU seconds of a process since it began."""
 
     seconds: float
-    threads: Mapping[int, float]
 
 
 class Process:
@@ -100,31 +98,10 @@ class Process:
 
     def usage(self) -> Usage:
         """Return its CPU time so far."""
-        tasks = Path(f"/proc/{self.pid}/task")
-        threads = {int(task.name): _seconds(task / "stat") for task in tasks.iterdir()}
-        return Usage(_seconds(Path(f"/proc/{self.pid}/stat")), threads)
-
-    def names(self) -> dict[int, str]:
-        """Return the Python name and innermost function of each thread, if py-spy is installed."""
-        named = {
-            int(task.name): (task / "comm").read_text().strip() for task in Path(f"/proc/{self.pid}/task").iterdir()
-        }
-        spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-        if spy is None:
-            return named
-        dump = subprocess.run([spy, "dump", "--pid", str(self.pid)], capture_output=True, text=True, check=False)
-        thread = 0
-        for line in dump.stdout.splitlines():
-            if line.startswith("Thread "):
-                thread = int(line.split()[1], 0)
-                named[thread] = line.split(": ", 1)[-1].strip('"')
-            elif thread and line.strip():
-                named[thread] += f", {line.strip()}"
-                thread = 0
-        return named
+        return Usage(_seconds(Path(f"/proc/{self.pid}/stat")))
 
 
 def _seconds(stat: Path) -> float:
-    """Return the user and system time of a process or thread, its children not counted."""
+    """Return the user and system time of a process, its children not counted."""
     after_name = stat.read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / TICKS
