@@ -92,7 +92,7 @@ bench-drift: setup
 	@mkdir -p results
 	$(BIN)/streamfl bench drift --stream covtype --drift class-swap,class-introduction,permutation \
 	  --round-size 100 --rounds 500 --seeds $(SEEDS) \
-	  --method adaptive,adaptive-auto,adaptive-fedomd,adaptive-never,adaptive-plain,newton,paper,paper-best,paper-warm-best,limit,oracle,network-128,auto-alone,auto-in-one-place,coin,coin-glr,flash,fedavg,fedavg-10,fedprox,fednova,fedavg-glr,fedavg-adwin,adaptive-fedavg \
+	  --method adaptive,adaptive-auto,adaptive-fedomd,adaptive-never,adaptive-plain,newton,paper,paper-best,paper-warm-best,limit,oracle,network-128,network-128-glr,auto-alone,auto-in-one-place,coin,coin-glr,flash,fedavg,fedavg-10,fedprox,fednova,fedavg-glr,fedavg-adwin,adaptive-fedavg \
 	  --json results/drift.json --markdown results/drift.md --figure results/drift.svg
 
 # The experiment of the paper: its table of accuracies and its figure of losses, next to ours. Covtype is the sample that

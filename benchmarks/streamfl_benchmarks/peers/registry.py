@@ -174,6 +174,10 @@ def _network(units: int) -> Callable[[Stream, Constants], Network]:
     return lambda s, c: Network(s.d, s.labels, units, c["eta"], s.work(c["passes"], batch=c["batch"]), s.seed, s.l2)
 
 
+def _network_glr(units: int) -> Callable[[Stream, Constants], Peer]:
+    return lambda s, c: Restarting(lambda: _network(units)(s, c), OnGLR())
+
+
 def _whitened_glr(s: Stream, c: Constants) -> Peer:
     return Restarting(lambda: Whitened(s.scratch, c["step"], s.l2), OnGLR())
 
@@ -232,6 +236,10 @@ _NETWORK_GRID = grid(
     batch=(1, 2, 5, 20),
     passes=(1, 3, 10),
 )
+# With restarts: the best point without them, and its neighbours on each axis.
+_NETWORK_GLR_GRID = grid(
+    where=lambda c: c["eta"] == 0.3 or c["batch"] == 5.0, eta=(0.1, 0.3, 1.0), batch=(2, 5, 20), passes=(3,)
+)
 # Ten local steps, and a server step of about what they move.
 _FLASH_GRID = grid(
     server_step=(0.03, 0.1, 0.3), tau=(0.0001, 0.001, 0.01, 0.1), beta1=(0.9,), steps=(10,), eta=(1.0, 3.0, 10.0)
@@ -257,7 +265,9 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "coin": PeerSpec(_coin, ALONE),
         "coin-glr": PeerSpec(_coin_glr, ALONE),
         "oracle": PeerSpec(_restarting(lambda s, c: AtRounds(s.at)), _FEDAVG_GRID),
+        "network-64": PeerSpec(_network(64), _NETWORK_GRID),
         "network-128": PeerSpec(_network(128), _NETWORK_GRID),
+        "network-128-glr": PeerSpec(_network_glr(128), _NETWORK_GLR_GRID),
         "newton": PeerSpec(_newton, grid(forget=(0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98))),
         "whitened-glr": PeerSpec(_whitened_glr, grid(step=(1.0, 4.0, 8.0, 16.0, 32.0, 64.0))),
         "limit": PeerSpec(_limit, ALONE),
