@@ -15,7 +15,6 @@ from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
-from streamfl_benchmarks.peers.fedprox import FedProx
 from streamfl_benchmarks.peers.limit import Limit, RoundsOf
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.network import Network
@@ -129,7 +128,7 @@ def _fedavg_sqrt(s: Stream, c: Constants) -> Peer:
 
 
 def _fedprox(s: Stream, c: Constants) -> Peer:
-    return FedProx(s.scratch, c["eta"], c["mu"], s.work(10), s.l2)
+    return FedAvgPeer(s.scratch, c["eta"], s.work(10), s.l2, c["mu"])
 
 
 def _fednova(s: Stream, c: Constants) -> Peer:
@@ -137,7 +136,7 @@ def _fednova(s: Stream, c: Constants) -> Peer:
 
 
 def _fedprox_sqrt(s: Stream, c: Constants) -> Peer:
-    return FedProx(s.scratch, 1.0 / math.sqrt(s.rounds), c["mu"], s.work(10), s.l2)
+    return FedAvgPeer(s.scratch, 1.0 / math.sqrt(s.rounds), s.work(10), s.l2, c["mu"])
 
 
 def _fednova_sqrt(s: Stream, c: Constants) -> Peer:

@@ -15,7 +15,6 @@ from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
-from streamfl_benchmarks.peers.fedprox import FedProx
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.server_adaptive import ServerAdaptive
 
@@ -56,7 +55,7 @@ def test_fedavg_with_a_penalty_gives_the_model_computed_by_hand() -> None:
 
 def test_fedprox_with_two_steps_gives_the_model_computed_by_hand() -> None:
     # The second steps as FedAvg's, and 0.5 of the way from x = 0 back: A 0.37754 - 0.125, B -0.76894 + 0.25.
-    w = after(FedProx(SCRATCH, 1.0, mu=0.5, work=LocalWork(2), l2=0.0), [A, B])
+    w = after(FedAvgPeer(SCRATCH, 1.0, LocalWork(2), l2=0.0, mu=0.5), [A, B])
     assert w == pytest.approx(0.25 * 0.25254 - 0.75 * 0.51894, abs=1e-5)
 
 
@@ -87,7 +86,7 @@ def test_the_pull_is_to_the_rounds_model_not_to_zero() -> None:
     w1 = 1.0 - (s(2.0) - 0.75)
     w2 = w1 - (s(2 * w1) - 0.75) - 0.5 * (w1 - 1.0)
     x = np.array([[1.0, -1.0]])
-    assert after(FedProx(x, 1.0, mu=0.5, work=LocalWork(2), l2=0.0), [A]) == pytest.approx(w2)
+    assert after(FedAvgPeer(x, 1.0, LocalWork(2), l2=0.0, mu=0.5), [A]) == pytest.approx(w2)
     # FedNova: a = 0.5 + 1, tau_eff = 2.
     nova = FedNova(x, 1.0, mu=0.5, work=LocalWork(2), l2=0.0)
     assert after(nova, [A]) == pytest.approx(1.0 - 2.0 * (1.0 - w2) / 1.5)
