@@ -13,8 +13,8 @@ from streamfl.protocol.records import Batch
 class Arrivals:
     """The records that have come since the last update, at most the newest `MOST_ARRIVED`.
 
-    An update that is refused, or comes too late, is made again. It then describes the same records, and not those that
-    have come since: these may be fewer than may be described, and would follow from the difference.
+    An update that is refused, or comes too late, is made again. It then describes the same records, without those
+    that have come since: these may be too few to be described, and would follow from the difference.
 
     Examples
     --------
@@ -23,8 +23,10 @@ class Arrivals:
     >>> X = np.array([[1.0], [2.0], [3.0]])
     >>> arrivals = Arrivals()
     >>> arrivals.add(Batch(Span("f", 0, 3), np.arange(3), ("x",), X, np.zeros(3)))
-    >>> arrivals.moments(("x",), least=4), arrivals.moments(("x",), least=3).mean, arrivals.moments(("x",), least=3).mean
-    (None, array([2.]), array([2.]))
+    >>> arrivals.moments(("x",), least=4), arrivals.moments(("x",), least=3).mean
+    (None, array([2.]))
+    >>> arrivals.moments(("x",), least=3).mean
+    array([2.])
     >>> arrivals.forget_described()
     >>> arrivals.moments(("x",), least=3)
     """
