@@ -25,7 +25,8 @@ class Serving:
 
     def predictions(self, batch: Batch) -> FloatArray:
         """Return probabilities of the registry's labels, shape (n, labels), or targets, shape (n, 1)."""
-        outputs = self.registry.design([batch]) @ self.W
+        # One product for each record: those of a matrix are rounded otherwise for other batches.
+        outputs: FloatArray = np.vecdot(self.registry.design([batch])[:, None, :], self.W.T)
         if self.registry.labels:
             known = self.model.probabilities(outputs)[:, : len(self.registry.labels)]  # logistic always returns two
             shares: FloatArray = known / known.sum(axis=1, keepdims=True)

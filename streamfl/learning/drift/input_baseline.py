@@ -79,7 +79,7 @@ class InputBaseline:
         if not shifts:
             return ()
         off, before, after, by = (np.array(each) for each in zip(*shifts.values(), strict=True))
-        sure = _together(off)
+        sure = together(off)
         return tuple(
             FeatureMoved(
                 self.features[j],
@@ -137,7 +137,7 @@ class InputBaseline:
         with np.errstate(divide="ignore", invalid="ignore"):
             deviation = np.where((own.count > 0.0) & (own.variance > 0.0), np.sqrt(own.variance), np.nan)
             by = (own.mean - self.means[i]) / deviation
-            off = _normal(by / np.sqrt(1.0 / own.count + 1.0 / self.counts[i]), np.maximum(own.count - 1.0, 1.0))
+            off = as_normal(by / np.sqrt(1.0 / own.count + 1.0 / self.counts[i]), np.maximum(own.count - 1.0, 1.0))
         return off, self.means[i], own.mean, by
 
     def _with(self, sent: Mapping[str, Moments]) -> "InputBaseline":
@@ -160,10 +160,10 @@ class InputBaseline:
         )
 
 
-def _together(off: FloatArray) -> FloatArray:
+def together(off: FloatArray) -> FloatArray:
     """Return by feature the shift in standard errors over all clients that sent it, shape (clients, d) -> (d,).
 
-    >>> _together(np.array([[3.0, np.nan, 99.0], [3.0, -5.0, 0.0]])).round(3)
+    >>> together(np.array([[3.0, np.nan, 99.0], [3.0, -5.0, 0.0]])).round(3)
     array([ 4.243, -4.   ,  2.828])
     """
     each = np.clip(np.nan_to_num(off), -MIN_STANDARD_ERRORS, MIN_STANDARD_ERRORS)
@@ -171,12 +171,12 @@ def _together(off: FloatArray) -> FloatArray:
     return together
 
 
-def _normal(t: FloatArray, freedom: FloatArray) -> FloatArray:
+def as_normal(t: FloatArray, freedom: FloatArray) -> FloatArray:
     """Return the normal deviate that is as rare as Student's t: the deviation of few values may be far too small.
 
     Wallace 1959, "Bounds on normal approximations to Student's and the chi-square distributions".
 
-    >>> _normal(np.array([4.0, -4.0]), np.array([4.0, 1000.0])).round(2)
+    >>> as_normal(np.array([4.0, -4.0]), np.array([4.0, 1000.0])).round(2)
     array([ 2.39, -3.98])
     """
     z: FloatArray = np.sqrt(freedom * np.log1p(t * t / freedom)) * (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)

@@ -469,7 +469,7 @@ class Client(ClientState):
             self._models.release()
         place.move(own)
         self._follow_totals(self.sending.disclosed, place.positions)
-        self.intake.follow(place)
+        self.intake.follow(place, sent.update)
         self._earlier.accept(sent, own, closed)
         self._measurement.accept(sent)
 

@@ -181,6 +181,7 @@ class DatedInputsMoved(DatedFinding):
 
     clients: tuple[str, ...]
     cause: str = ""
+    spread: tuple[float, float] | None = None
 
 
 class DatedNotice(DatedFinding):

@@ -319,6 +319,8 @@ def _sane(message: Announced) -> Announced:
         names = list(message.renamed.items())[:LISTED]
         ours["renamed"] = {plain(now): plain(before) for now, before in names}
         ours["clients_better"] = whole(message.clients_better[0]), whole(message.clients_better[1])
+    if isinstance(message, InputsMoved) and message.spread is not None:
+        ours["spread"] = _number(message.spread[0]), _number(message.spread[1])
     if not isinstance(message, Noticed):
         ours["clients"] = _first(message.clients)
     ours["moved"] = tuple(

@@ -80,6 +80,8 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     >>> explains = found.model_copy(update={"moved": moved[:1], "cause": "excess", "labels": ("on",)})
     >>> moved_sentence(explains, clients=8).partition("8 clients")[2]
     ', so records of label on have been predicted worse (found in round 69).'
+    >>> moved_sentence(explains.model_copy(update={"moved": (), "spread": (2.0, 0.5)})).partition("Z), ")[2]
+    'features vary less (0.5 instead of 2), so records of label on have been predicted worse (found in round 69).'
     """
     began = since_time(found)
     since = f"Since round {count(found.since)}{f' ({began})' if began else ''}"
@@ -87,7 +89,12 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     worse = f", so records{whose} have been predicted worse" if found.cause else ""
     of = f" after the drift of round {count(found.drift)}" if found.drift else ""
     at = f"(found in round {count(found.round)}{f', {found.time}' if found.time else ''}{of})"
-    return f"{since}, {_readings(found.moved, clients)}{worse} {at}."
+    told = [_readings(found.moved, clients)] if found.moved else []
+    if found.spread is not None:
+        before, after = found.spread
+        more = "more" if after > before else "less"
+        told.append(f"features vary {more} ({quantity(after)} instead of {quantity(before)})")
+    return f"{since}, {', and '.join(told)}{worse} {at}."
 
 
 def _readings(moved: Sequence[FeatureMoved], clients: int | None) -> str:

@@ -19,6 +19,7 @@ from streamfl.machines.client.work.sending import PlainNumbers
 from streamfl.protocol.decisions import OverBudget, Predicted
 from streamfl.protocol.delayed import Answers
 from streamfl.protocol.messages import RoundOpened, Score, Scores, Update
+from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch, spans
 
 
@@ -74,7 +75,7 @@ class Work:
             tried=models.tried(opened, records),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
-            arrived=self.intake.arrived(part.registry.features, self.settings.min_records),
+            arrived=None if self.sending.are_sums else self._arrived(part),
             watermark=self.intake.watermark(batches),
             period=period,
         )
@@ -130,6 +131,10 @@ class Work:
             return opened.round == 1
         W = self.models.weights(opened).get(opened.served_by(self.models.client))
         return W is not None and not np.count_nonzero(W)
+
+    def _arrived(self, part: ClientRound) -> Moments | None:
+        """Return the moments of records as they came; sums have no room for them."""
+        return self.intake.arrived(part.registry.features, self.settings.min_records)
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""

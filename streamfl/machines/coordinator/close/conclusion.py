@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from streamfl.learning.pooling.sums import EVERYBODY
 from streamfl.learning.profiles.base import Decisions, Restart
 from streamfl.machines.coordinator.close.entry import enter, evict
-from streamfl.machines.coordinator.close.inputs import are_arrivals_compared, baseline_after, inputs_after, with_moved
+from streamfl.machines.coordinator.close.inputs import (
+    are_arrivals_compared,
+    baseline_after,
+    inputs_after,
+    spread_baseline_after,
+    with_moved,
+)
 from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
@@ -74,6 +80,7 @@ def conclusion(
         restart=None if restart is not None else state.restart,
         inputs=inputs.among({*members, EVERYBODY}, {*after.active(), EVERYBODY}),
         input_baseline=baseline_after(closing, decided, state).among({*after.active(), EVERYBODY}),
+        spread_baseline=spread_baseline_after(closing, state).among(after.active()),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
         known_labels=agreed.known_labels,

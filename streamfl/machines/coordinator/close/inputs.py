@@ -8,6 +8,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.input_baseline import InputBaseline
 from streamfl.learning.drift.inputs import NAMED, Inputs
+from streamfl.learning.drift.spread_baseline import Spread, SpreadBaseline
 from streamfl.learning.profiles.base import Decisions, Restart
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, Announcement, with_places
@@ -56,11 +57,36 @@ def are_arrivals_compared(closing: Closing) -> bool:
 
 def baseline_after(closing: Closing, decided: Decisions, state: CoordinatorState) -> InputBaseline:
     """Return the means since held-out records have been gathered, or if there are none since the last restart."""
-    held = closing.opened.plan.held
-    since = (lambda _: state.restarted + 1) if held is None else held.since_at
-    after = state.input_baseline.after(lasting_moments(closing, state.registry), since=since)
+    after = state.input_baseline.after(lasting_moments(closing, state.registry), since=_since(closing, state))
     is_explained = any(isinstance(one, InputsMoved) for one in decided)
     return replace(after, explained=state.round) if is_explained else after
+
+
+def spread_baseline_after(closing: Closing, state: CoordinatorState) -> SpreadBaseline:
+    """Return how far records lie from the middle since held-out records have been gathered, as `baseline_after`."""
+    held_since, explained = _since(closing, state), state.input_baseline.explained
+    return state.spread_baseline.after(
+        spreads(closing, state.registry),
+        registry=state.registry.version,
+        since=lambda client: max(held_since(client), explained + 1),
+    )
+
+
+def _since(closing: Closing, state: CoordinatorState) -> Callable[[str], int]:
+    """Return since which round the held-out records of a client have been gathered."""
+    held = closing.opened.plan.held
+    return (lambda _: state.restarted + 1) if held is None else held.since_at
+
+
+def spreads(closing: Closing, registry: Registry) -> dict[str, Spread]:
+    """Return by client how far the records of its update lie from the middle; nothing of totals."""
+    updates = () if closing.counted.pooled or not registry.features else closing.senders
+    return {
+        update.client: Spread(
+            update.records, (update.numbers.squared_norm / update.records - 1.0) / len(registry.features)
+        )
+        for update in updates
+    }
 
 
 def lasting_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:

@@ -41,6 +41,25 @@ LAST_TARGET = np.dtype([
 ])  # fmt: skip
 
 
+# What was known when a record was answered: whether that is kept, and whether its label had a column; the column of
+# the last label, or of targets as in `LAST_TARGET`; and the centre of targets, NaN before any.
+THEN = np.dtype([
+    ("is_kept", np.float64), ("has_column", np.float64), ("label", np.float64),
+    ("seen", np.float64), ("target", np.float64), ("error", np.float64), ("centre", np.float64),
+])  # fmt: skip
+
+
+class Said(NamedTuple):
+    """What was known, and what the outer mixture said, when some records were answered, in the order of these.
+
+    `then` is one `THEN` for each record, shape (n,). `parts`, shape (n, 3 E + 3, C), has the predictions by expert,
+    the bounded and the centred ones, and those by mixture: see `Predictions`. A label that had no column has 0.
+    """
+
+    then: npt.NDArray[np.void]
+    parts: FloatArray
+
+
 class Last(NamedTuple):
     """The arrays of `LastAnswer`.
 
@@ -93,16 +112,6 @@ def mix_last_answer(
         mix_labels(last.mixing, last.predictions)
 
 
-@compiled
-def mix_again(last: Last, targets: bool) -> None:
-    """Mix earlier predictions by the present weights."""
-    if targets:
-        mix_targets(last.mixing, last.predictions, -math.inf, math.inf)
-    else:
-        last.mixing.awake[LAST] = last.label[0] != NONE
-        mix_labels(last.mixing, last.predictions)
-
-
 @inner
 def follow_label(last: Last, by_expert: FloatArray) -> None:
     """Set the probability of each label after the last one: by the client's counts, and by those of all clients."""
@@ -141,6 +150,41 @@ def learn_last_answer(last: Last, truth: float, centre: float, targets: bool) ->
             learn_to_mix_labels(last.mixing, last.predictions, int(truth))
             count_following(last.following[last.label[0]], last.counts[last.label[0]], int(truth))
         last.label[0] = int(truth)
+
+
+@inner
+def learn_as_said(last: Last, said: Said, i: int, truth: float, targets: bool) -> None:
+    """Learn record i of `said` by what was known and said when it was answered.
+
+    Where that is not kept, only the last answer changes. Where the label had no column, no expert could know it.
+    """
+    then, held = said.then[i], last.target[0]
+    if targets:
+        held.seen, held.target, held.error = then.seen, then.target, then.error
+    else:
+        last.label[0] = int(then.label)
+    if then.is_kept and then.has_column:
+        take_back(last.predictions, said.parts, i)
+        learn_last_answer(last, truth, truth if math.isnan(then.centre) else then.centre, targets)
+    elif targets:
+        held.seen, held.target, held.error = 1.0, truth, 0.0
+    else:
+        if then.is_kept and last.label[0] != NONE:
+            count_following(last.following[last.label[0]], last.counts[last.label[0]], int(truth))
+        last.label[0] = int(truth)
+
+
+@inner
+def take_back(predictions: Predictions, parts: FloatArray, i: int) -> None:
+    """Set the predictions to those of record i of `parts`: see `Said`."""
+    experts = len(predictions.by_expert)
+    for c in range(parts.shape[2]):
+        for e in range(experts):
+            predictions.by_expert[e, c] = parts[i, e, c]
+            predictions.bounded[e, c] = parts[i, experts + e, c]
+            predictions.centred[e, c] = parts[i, 2 * experts + e, c]
+        for k in range(len(predictions.by_mixture)):
+            predictions.by_mixture[k, c] = parts[i, 3 * experts + k, c]
 
 
 @inner

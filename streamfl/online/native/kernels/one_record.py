@@ -13,7 +13,9 @@ from streamfl.online.native.kernels.compiled import inner, released
 from streamfl.online.native.kernels.ferns import Tests, find_cells
 from streamfl.online.native.kernels.last_answer import (
     Last,
+    Said,
     correct_last_target,
+    learn_as_said,
     learn_last_answer,
     mix_last_answer,
 )
@@ -156,9 +158,12 @@ def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
 
 @inner
 def learn(
-    learning: Learning, remembered: int, X: FloatArray, i: int, truth: float, seen: int, touched: Touched
+    learning: Learning, remembered: int, X: FloatArray, i: int, truth: float, said: Said, seen: int, touched: Touched
 ) -> None:
-    """Learn row i, which was predicted last; `truth` is the column of its label, or its target."""
+    """Learn row i, which was predicted last; `truth` is the column of its label, or its target.
+
+    The outer mixture learns the first rows by what was said when they were answered, as far as `said` has them.
+    """
     models, predictions = learning.models, learning.predictions
     z, cells = learning.record
     errors, target = predictions.by_expert, 0.0
@@ -175,7 +180,7 @@ def learn(
     if len(learning.own.weights):
         own_learns(learning.own, X, i, truth, models.centre[0], learning.targets)
     if len(learning.last.predictions.by_expert):
-        learn_last_answer(learning.last, truth, models.centre[0], learning.targets)
+        learn_outer(learning, said, i, truth)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -188,6 +193,15 @@ def learn(
         unlearn(learning, remembered, seen, touched)
     if learning.targets and touched.counted[0].records + 1 == seen:  # there is no agreed state yet
         models.centre[0] = mean_target(learning.mixing.targets)
+
+
+@inner
+def learn_outer(learning: Learning, said: Said, i: int, truth: float) -> None:
+    """Let the outer mixture learn row i, by what was said when it was answered if `said` has that."""
+    if i < len(said.then):
+        learn_as_said(learning.last, said, i, truth, learning.targets)
+    else:
+        learn_last_answer(learning.last, truth, learning.models.centre[0], learning.targets)
 
 
 @inner
@@ -271,7 +285,7 @@ def clear(weights: FloatArray) -> None:
 
 @inner
 def is_sound(
-    learning: Learning, X: FloatArray, rounds: FloatArray, truths: FloatArray, predicted: FloatArray
+    learning: Learning, X: FloatArray, rounds: FloatArray, truths: FloatArray, said: Said, predicted: FloatArray
 ) -> bool:
     """Tell whether the shapes of records fit; the loops do not check indices."""
     columns = len(learning.predictions.mixed)
@@ -281,6 +295,13 @@ def is_sound(
         return False
     if len(predicted) and (len(predicted) != len(X) or predicted.shape[1] != columns):
         return False
+    if len(said.then):
+        needed = 3 * len(learning.last.predictions.by_expert) + len(learning.last.predictions.by_mixture)
+        if len(said.parts) != len(said.then) or said.parts.shape[1] != needed or said.parts.shape[2] != columns:
+            return False
+        for i in range(len(said.then)):
+            if not said.then[i].label < max(1, len(learning.last.following)):
+                return False
     if not learning.targets:
         for truth in truths:
             if not 0.0 <= truth < columns:
@@ -296,17 +317,19 @@ def predict_and_learn(
     X: FloatArray,
     rounds: FloatArray,
     truths: FloatArray,
+    said: Said,
     predicted: FloatArray,
     touched: Touched,
 ) -> bool:
     """Predict every record, then learn it, in order.
 
+    `said` has what was said of the first records when they were answered, of none if they are answered now.
     Predictions are written to `predicted`, shape (n, C); without rows there, none are made. A record that is learnt
     without being predicted must be the one that was predicted last. Without `truths` nothing is learnt, and the last
     answer predicts the first record only: it was learnt to predict the next one, and would be as sure of all others.
     Returns whether the shapes fit; if not, nothing was done.
     """
-    if not is_sound(learning, X, rounds, truths, predicted):
+    if not is_sound(learning, X, rounds, truths, said, predicted):
         return False
     for i in range(len(X)):
         if len(predicted):
@@ -323,7 +346,7 @@ def predict_and_learn(
                 predicted[i, 0] = min(max(predicted[i, 0], least), largest)
         if len(truths):
             count_in(learning.scales, X, i)
-            learn(learning, remembered, X, i, truths[i], seen + i + 1, touched)
+            learn(learning, remembered, X, i, truths[i], said, seen + i + 1, touched)
             touched.counted[0].records += 1
             remembered += 1
     return True
