@@ -63,6 +63,8 @@ class InputBaseline:
     counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     explained: int = 0  # the round of the last alarm that moved inputs explained; 0 before any
+    # The features announced since the last restart, each with whether it was last said to have risen.
+    announced: tuple[tuple[str, bool], ...] = ()
 
     def moved(self, t: int, sent: Mapping[str, Moments]) -> tuple[FeatureMoved, ...]:
         """Return the features whose means in round t surely differ, the surest first, at most 20.
@@ -93,6 +95,24 @@ class InputBaseline:
             for j in sorted(_differing(sure, by), key=lambda j: -abs(float(sure[j])))[:NAMED]
             for known in [~np.isnan(off[:, j])]
         )
+
+    def is_news(self, moved: Collection[FeatureMoved]) -> bool:
+        """Tell whether one of these features was not yet announced as moved in this direction.
+
+        An alarm follows an announced move if labels come later than their records, or if models were slow to suffer
+        from it; people need not hear of that move twice.
+
+        >>> hot = FeatureMoved("heat", 20.0, 34.0, (), 4, 90, 12.0)
+        >>> baseline = InputBaseline().with_announced([hot])
+        >>> baseline.is_news([replace(hot, before=22.0)]), baseline.is_news([replace(hot, after=12.0)])
+        (False, True)
+        """
+        return any((one.feature, one.after > one.before) not in self.announced for one in moved)
+
+    def with_announced(self, moved: Collection[FeatureMoved]) -> "InputBaseline":
+        """Return the baseline after these features were announced."""
+        said = {one.feature: one.after > one.before for one in moved}
+        return replace(self, announced=tuple(sorted((dict(self.announced) | said).items())))
 
     def after(self, sent: Mapping[str, Moments], *, since: Callable[[str], int]) -> "InputBaseline":
         """Return the baseline after a round.

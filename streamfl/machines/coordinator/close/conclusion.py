@@ -16,6 +16,7 @@ from streamfl.machines.coordinator.close.inputs import (
     inputs_after,
     spread_baseline_after,
     with_moved,
+    with_news,
 )
 from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
 from streamfl.machines.coordinator.round.closing import Closing
@@ -67,7 +68,7 @@ def conclusion(
         return Conclusion(after, entry, (), told)
     inputs, moved = inputs_after(closing, decided, state)
     labels = state.agreement.registry.labels if state.agreement is not None else ()
-    made = announcements(entry, state.profile.noticed, decided, members, labels)
+    made = with_news(announcements(entry, state.profile.noticed, decided, members, labels), state.input_baseline)
     early = are_arrivals_compared(closing)
     made = with_moved(made, moved, entry, inputs, {} if early else members)
     drifts, announced = in_one_drift(state.drifts, made, members)
@@ -79,7 +80,7 @@ def conclusion(
         drifts=drifts,
         restart=None if restart is not None else state.restart,
         inputs=inputs.among({*members, EVERYBODY}, {*after.active(), EVERYBODY}),
-        input_baseline=baseline_after(closing, decided, state).among({*after.active(), EVERYBODY}),
+        input_baseline=baseline_after(closing, decided, state, announced).among({*after.active(), EVERYBODY}),
         spread_baseline=spread_baseline_after(closing, state).among(after.active()),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,

@@ -55,11 +55,16 @@ def are_arrivals_compared(closing: Closing) -> bool:
     return delayed and described and not closing.counted.pooled
 
 
-def baseline_after(closing: Closing, decided: Decisions, state: CoordinatorState) -> InputBaseline:
+def baseline_after(
+    closing: Closing, decided: Decisions, state: CoordinatorState, announced: Sequence[Announcement]
+) -> InputBaseline:
     """Return the means since held-out records have been gathered, or if there are none since the last restart."""
     after = state.input_baseline.after(lasting_moments(closing, state.registry), since=_since(closing, state))
-    is_explained = any(isinstance(one, InputsMoved) for one in decided)
-    return replace(after, explained=state.round) if is_explained else after
+    if any(isinstance(one, InputsMoved) for one in decided):
+        after = replace(after, explained=state.round)
+    if any(isinstance(one, Restart) for one in decided):
+        after = replace(after, announced=())
+    return after.with_announced([one for each in announced for one in each.moved])
 
 
 def spread_baseline_after(closing: Closing, state: CoordinatorState) -> SpreadBaseline:
@@ -106,6 +111,15 @@ def sent_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
 def _by_client(closing: Closing, moments: Callable[[Update], Moments | None]) -> dict[str, Moments]:
     updates = closing.counted.updates if closing.counted.pooled else closing.senders
     return {update.client: found for update in updates if (found := moments(update)) is not None}
+
+
+def with_news(made: Sequence[Announcement], baseline: InputBaseline) -> tuple[Announcement, ...]:
+    """Return the announcements of a round, without explanations of alarms by moves that were announced before."""
+
+    def is_known(each: Announcement) -> bool:
+        return isinstance(each, InputsMoved) and bool(each.moved) and not baseline.is_news(each.moved)
+
+    return tuple(each for each in made if not is_known(each))
 
 
 def with_moved(
