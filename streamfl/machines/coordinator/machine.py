@@ -266,7 +266,7 @@ class Coordinator:
             case Leave():
                 return self._leave(admitted, now)
             case Update():
-                self._unsaved.collect(admitted, self._admission.logs.ids_of(admitted))
+                self._unsaved.collect(admitted, self._admission.logs.ids_of(admitted), now)
             case Scores():
                 self._unsaved.collect_scores(admitted)
             case answer:
@@ -487,15 +487,18 @@ class Coordinator:
             case "fault":
                 return [self._fault(client, denial.incarnation, reason)]
             case "late":
-                self._await_if_late(event)
+                self._note_late(event)
                 self._unsaved.refusals.count += 1
                 self._unsaved.refusals.late += 1
                 return [Refused(bounded(client), reason)]
 
-    def _await_if_late(self, event: FromClient | Signed | Unusable) -> None:
-        """Wait for a newcomer from its first update on, even if that was too late: else it could be late for ever."""
+    def _note_late(self, event: FromClient | Signed | Unusable) -> None:
+        """Note an update that was too late; wait for a newcomer from its first one on: else all could be too late."""
         member, update = self.state.members.get(event.client), event.message if isinstance(event, Signed) else event
-        if member is None or member.awaited or not isinstance(update, Update):
+        if member is None or not isinstance(update, Update):
+            return
+        self._unsaved.deadline = self._unsaved.deadline.with_late(event.client)
+        if member.awaited:
             return
         if self._admission.shows_work(update, member, self.state):
             self._change(event.client, replace(member.copy(), awaited=True))

@@ -86,7 +86,7 @@ def waited_for(standing: Standing) -> Iterator[str]:
 
 def closes_at(standing: Standing) -> float | None:
     """Return when the open round closes with what it has; None if no time closes it."""
-    unsaved, deadline = standing.unsaved, standing.settings.deadline
+    unsaved, deadline = standing.unsaved, standing.deadline
     if unsaved.open is None or deadline is None or _is_held(standing):
         return None
     if unsaved.enquiry is not None:
@@ -141,5 +141,5 @@ def _has_lost(standing: Standing, now: float) -> bool:
 
 def _is_over(standing: Standing, now: float) -> bool:
     """Tell whether the deadline of the round has passed since it was opened for the first time."""
-    deadline = standing.settings.deadline
+    deadline = standing.deadline
     return deadline is not None and now >= standing.unsaved.begun[1] + deadline
