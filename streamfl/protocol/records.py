@@ -5,6 +5,7 @@ Records travel in batches of columns, never one Python object a record: a federa
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 import numpy as np
 
@@ -312,8 +313,10 @@ def without_infinity(X: FloatArray) -> tuple[FloatArray, int]:
     (array([[ 1., nan],
            [nan, nan]]), 2)
     """
+    if isfinite(np.vdot(X, X)):  # nearly always, and in half the time
+        return X, 0
     infinite = np.isinf(X)
-    count = int(np.count_nonzero(infinite))  # ten times as fast as `any` of a single record
+    count = int(np.count_nonzero(infinite))
     return (np.where(infinite, np.nan, X), count) if count else (X, 0)
 
 
