@@ -143,10 +143,10 @@ class Batch:
         >>> Batch(Span("p", 0, 2), np.arange(2), ("x", "y", "z"), X, np.zeros(2)).valued(besides=("z",))
         ('x',)
         """
-        known = {*besides}
-        others = [j for j, name in enumerate(self.features) if name not in known]
-        empty = np.all(np.isnan(self.X[:, others]), axis=0)
-        return tuple(self.features[j] for j, is_empty in zip(others, empty, strict=True) if not is_empty)
+        known, empty = {*besides}, np.isnan(self.X).all(axis=0).tolist()
+        return tuple(
+            name for name, is_empty in zip(self.features, empty, strict=True) if not is_empty and name not in known
+        )
 
     def within(self, features: tuple[str, ...] | None, labels: tuple[str, ...] | None) -> "Batch":
         """Return the batch without other features, and with the records of other labels moved to the bad ones.
