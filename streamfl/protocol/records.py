@@ -143,7 +143,8 @@ class Batch:
         >>> Batch(Span("p", 0, 2), np.arange(2), ("x", "y", "z"), X, np.zeros(2)).valued(besides=("z",))
         ('x',)
         """
-        known, empty = {*besides}, np.isnan(self.X).all(axis=0).tolist()
+        known = {*besides}
+        empty = np.all(np.isnan(self.X), axis=0)
         return tuple(
             name for name, is_empty in zip(self.features, empty, strict=True) if not is_empty and name not in known
         )
