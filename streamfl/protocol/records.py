@@ -145,9 +145,10 @@ class Batch:
         ('x',)
         """
         known = {*besides}
-        others = [j for j, name in enumerate(self.features) if name not in known]
-        empty = np.all(np.isnan(self.X[:, others]), axis=0)
-        return tuple(self.features[j] for j, is_empty in zip(others, empty, strict=True) if not is_empty)
+        empty = np.all(np.isnan(self.X), axis=0)
+        return tuple(
+            name for name, is_empty in zip(self.features, empty, strict=True) if not is_empty and name not in known
+        )
 
     def within(self, features: tuple[str, ...] | None, labels: tuple[str, ...] | None) -> "Batch":
         """Return the batch without other features, and with the records of other labels moved to the bad ones.

@@ -666,7 +666,10 @@ class ServedModel:
         -------
         Probabilities, shape (n, labels), or targets, shape (n, 1).
         """
-        predictions = self._predictions_of("", features, X)
+        if sum(map(len, by_branch.values())) < len(X):
+            predictions = self._predictions_of("", features, X)
+        else:
+            predictions = np.empty((len(X), len(self.labels) or 1))
         for client, rows in by_branch.items():
             predictions[rows] = self._predictions_of(client, features, X[rows])
         return predictions
