@@ -135,6 +135,15 @@ def test_records_are_not_described_twice_if_an_entry_that_was_missed_has_them():
     assert (update.records, update.numbers.arrived) == (2, None)
 
 
+@pytest.mark.parametrize("how", ["off", "pooled"])
+def test_sums_say_nothing_of_records_whose_labels_have_not_come(how):
+    machine = client(window=100, round_size=2, min_records=2, secure_aggregation=how)
+    feed(machine, RecordsRead((features("klmnop"), labels("kl"))), joined())
+    (update,) = sent(feed(machine, *opening(pooled=how == "pooled")), Update)
+    assert update.records == 2
+    assert (update.numbers.arrived is None, bool(update.sums)) == (how == "pooled", how == "pooled")
+
+
 def described(update: Update) -> list[float]:
     """Return how many records an update describes as they came."""
     assert update.numbers.arrived is not None

@@ -41,20 +41,13 @@ LAST_TARGET = np.dtype([
 ])  # fmt: skip
 
 
-# What was known when a record was answered: whether that is kept, and whether its label had a column; the column of
-# the last label, or of targets as in `LAST_TARGET`; and the centre of targets, NaN before any.
-THEN = np.dtype([
-    ("is_kept", np.float64), ("has_column", np.float64), ("label", np.float64),
-    ("seen", np.float64), ("target", np.float64), ("error", np.float64), ("centre", np.float64),
-])  # fmt: skip
+# Whether what was said of a record compares the experts; and the column of the last label, or of targets what
+# `LAST_TARGET` had and the centre, NaN before any.
+THEN = np.dtype([(name, np.float64) for name in ("compares", "label", "seen", "target", "error", "centre")])
 
 
 class Said(NamedTuple):
-    """What was known, and what the outer mixture said, when some records were answered, in the order of these.
-
-    `then` is one `THEN` for each record, shape (n,). `parts`, shape (n, 3 E + 3, C), has the predictions by expert,
-    the bounded and the centred ones, and those by mixture: see `Predictions`. A label that had no column has 0.
-    """
+    """Of answered records, what was known then, shape (n,), and said: parts of `Predictions`, (n, 3 E + 3, C)."""
 
     then: npt.NDArray[np.void]
     parts: FloatArray
@@ -153,38 +146,28 @@ def learn_last_answer(last: Last, truth: float, centre: float, targets: bool) ->
 
 
 @inner
-def learn_as_said(last: Last, said: Said, i: int, truth: float, targets: bool) -> None:
-    """Learn record i of `said` by what was known and said when it was answered.
-
-    Where that is not kept, only the last answer changes. Where the label had no column, no expert could know it.
-    """
-    then, held = said.then[i], last.target[0]
-    if targets:
-        held.seen, held.target, held.error = then.seen, then.target, then.error
-    else:
+def learn_outer(last: Last, said: Said, i: int, truth: float, centre: float, targets: bool) -> None:
+    """Learn row i as predicted last or, if `said` has it, by what was known and said when it was answered."""
+    held, predictions = last.target[0], last.predictions
+    if i >= len(said.then):
+        learn_last_answer(last, truth, centre, targets)
+    elif said.then[i].compares:
+        then, parts, experts = said.then[i], said.parts, len(predictions.by_expert)
         last.label[0] = int(then.label)
-    if then.is_kept and then.has_column:
-        take_back(last.predictions, said.parts, i)
+        if targets:
+            held.seen, held.target, held.error = then.seen, then.target, then.error
+        for c in range(parts.shape[2]):
+            for e in range(experts):
+                predictions.by_expert[e, c] = parts[i, e, c]
+                predictions.bounded[e, c] = parts[i, experts + e, c]
+                predictions.centred[e, c] = parts[i, 2 * experts + e, c]
+            for k in range(len(predictions.by_mixture)):
+                predictions.by_mixture[k, c] = parts[i, 3 * experts + k, c]
         learn_last_answer(last, truth, truth if math.isnan(then.centre) else then.centre, targets)
     elif targets:
         held.seen, held.target, held.error = 1.0, truth, 0.0
     else:
-        if then.is_kept and last.label[0] != NONE:
-            count_following(last.following[last.label[0]], last.counts[last.label[0]], int(truth))
         last.label[0] = int(truth)
-
-
-@inner
-def take_back(predictions: Predictions, parts: FloatArray, i: int) -> None:
-    """Set the predictions to those of record i of `parts`: see `Said`."""
-    experts = len(predictions.by_expert)
-    for c in range(parts.shape[2]):
-        for e in range(experts):
-            predictions.by_expert[e, c] = parts[i, e, c]
-            predictions.bounded[e, c] = parts[i, experts + e, c]
-            predictions.centred[e, c] = parts[i, 2 * experts + e, c]
-        for k in range(len(predictions.by_mixture)):
-            predictions.by_mixture[k, c] = parts[i, 3 * experts + k, c]
 
 
 @inner

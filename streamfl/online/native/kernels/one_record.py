@@ -15,8 +15,7 @@ from streamfl.online.native.kernels.last_answer import (
     Last,
     Said,
     correct_last_target,
-    learn_as_said,
-    learn_last_answer,
+    learn_outer,
     mix_last_answer,
 )
 from streamfl.online.native.kernels.mixing import (
@@ -160,10 +159,7 @@ def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
 def learn(
     learning: Learning, remembered: int, X: FloatArray, i: int, truth: float, said: Said, seen: int, touched: Touched
 ) -> None:
-    """Learn row i, which was predicted last; `truth` is the column of its label, or its target.
-
-    The outer mixture learns the first rows by what was said when they were answered, as far as `said` has them.
-    """
+    """Learn row i, which was predicted last; `truth` is the column of its label, or its target."""
     models, predictions = learning.models, learning.predictions
     z, cells = learning.record
     errors, target = predictions.by_expert, 0.0
@@ -180,7 +176,7 @@ def learn(
     if len(learning.own.weights):
         own_learns(learning.own, X, i, truth, models.centre[0], learning.targets)
     if len(learning.last.predictions.by_expert):
-        learn_outer(learning, said, i, truth)
+        learn_outer(learning.last, said, i, truth, models.centre[0], learning.targets)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -193,15 +189,6 @@ def learn(
         unlearn(learning, remembered, seen, touched)
     if learning.targets and touched.counted[0].records + 1 == seen:  # there is no agreed state yet
         models.centre[0] = mean_target(learning.mixing.targets)
-
-
-@inner
-def learn_outer(learning: Learning, said: Said, i: int, truth: float) -> None:
-    """Let the outer mixture learn row i, by what was said when it was answered if `said` has that."""
-    if i < len(said.then):
-        learn_as_said(learning.last, said, i, truth, learning.targets)
-    else:
-        learn_last_answer(learning.last, truth, learning.models.centre[0], learning.targets)
 
 
 @inner
@@ -285,7 +272,7 @@ def clear(weights: FloatArray) -> None:
 
 @inner
 def is_sound(
-    learning: Learning, X: FloatArray, rounds: FloatArray, truths: FloatArray, said: Said, predicted: FloatArray
+    learning: Learning, X: FloatArray, rounds: FloatArray, truths: FloatArray, predicted: FloatArray
 ) -> bool:
     """Tell whether the shapes of records fit; the loops do not check indices."""
     columns = len(learning.predictions.mixed)
@@ -295,13 +282,6 @@ def is_sound(
         return False
     if len(predicted) and (len(predicted) != len(X) or predicted.shape[1] != columns):
         return False
-    if len(said.then):
-        needed = 3 * len(learning.last.predictions.by_expert) + len(learning.last.predictions.by_mixture)
-        if len(said.parts) != len(said.then) or said.parts.shape[1] != needed or said.parts.shape[2] != columns:
-            return False
-        for i in range(len(said.then)):
-            if not said.then[i].label < max(1, len(learning.last.following)):
-                return False
     if not learning.targets:
         for truth in truths:
             if not 0.0 <= truth < columns:
@@ -329,7 +309,7 @@ def predict_and_learn(
     answer predicts the first record only: it was learnt to predict the next one, and would be as sure of all others.
     Returns whether the shapes fit; if not, nothing was done.
     """
-    if not is_sound(learning, X, rounds, truths, said, predicted):
+    if not is_sound(learning, X, rounds, truths, predicted):
         return False
     for i in range(len(X)):
         if len(predicted):

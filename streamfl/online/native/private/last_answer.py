@@ -166,20 +166,21 @@ class LastAnswer:
         return self._labels[: len(self._predictions.mixed)]
 
     def said(self, past: Sequence[PastPrediction | None], truths: FloatArray) -> Said:
-        """Return what was said of some records, and their labels or targets, as the compiled loops take it.
+        """Return what was said of some records, as the compiled loops take it; `truths` are their labels or targets.
 
-        None stands for a record of which nothing is kept.
+        None stands for a record of which nothing is kept. Of this, and of a label that had no column, which no expert
+        could have said, only the last answer is learnt.
         """
         then, present = np.zeros(len(past), THEN), self._present
+        then["label"] = NONE
         parts = np.zeros((len(past), 3 * self.mixture.experts + MIXTURES, len(self._predictions.mixed)))
         for i, one in enumerate(past):
             if one is None:
-                then[i]["label"] = NONE
                 continue
-            has_column = self.targets or present[int(truths[i])] in one.labels
+            compares = self.targets or present[int(truths[i])] in one.labels
             label = self._labels.index(one.known) if one.known in self._labels else NONE
             target = one.known if isinstance(one.known, float) else 0.0
-            then[i] = 1.0, has_column, label, one.known is not None, target, one.error, one.centre
+            then[i] = compares, label, one.known is not None, target, one.error, one.centre
             parts[i] = _over(one, present)
         return Said(then, parts)
 
