@@ -53,10 +53,11 @@ class Process:
         return self._child.pid
 
     def require_alive(self) -> None:
-        if self._ended():
+        if self.has_ended():
             raise PeerError(f"{self.log.stem} has ended ({self._child.returncode}):\n{self.last_words()}")
 
-    def _ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Tell whether it has ended, by itself or not."""
         if self._child.returncode is None:
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -67,7 +68,7 @@ class Process:
     def wait(self, seconds: float) -> None:
         """Wait until it has ended by itself, as it should: with exit code 0."""
         until = time.monotonic() + seconds
-        while not self._ended():
+        while not self.has_ended():
             if time.monotonic() > until:
                 raise PeerError(f"{self.log.stem} has not ended within {seconds:.0f} s:\n{self.last_words()}")
             time.sleep(0.01)
@@ -76,20 +77,20 @@ class Process:
 
     def kill(self) -> None:
         """Kill it, as a power cut would."""
-        if not self._ended():
+        if not self.has_ended():
             self._child.kill()
             self._reap(10.0)
 
     def stop(self) -> None:
         """Ask it to end, and kill it if it does not."""
-        if not self._ended():
+        if not self.has_ended():
             self._child.terminate()
             self._reap(15.0)
         self.kill()
 
     def _reap(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while not self._ended() and time.monotonic() < until:
+        while not self.has_ended() and time.monotonic() < until:
             time.sleep(0.005)
 
     def last_words(self) -> str:
@@ -98,7 +99,7 @@ class Process:
 
     def usage(self) -> Usage:
         """Return its CPU time so far."""
-        return Usage(_seconds(Path(f"/proc/{self.pid}/stat")))
+        return Usage(self.cpu if self.has_ended() else _seconds(Path(f"/proc/{self.pid}/stat")))
 
 
 def _seconds(stat: Path) -> float:
