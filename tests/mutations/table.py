@@ -125,8 +125,8 @@ OF_COORDINATOR = (
     Mutation(
         "an update may tell of one record more than it has positions",
         COORDINATOR + "gate/checks.py",
-        "if update.records + update.rejected > covered:",
-        "if update.records + update.rejected > covered + 1:",
+        "if update.records + update.rejected > sum(span.end - span.start for span in update.spans):",
+        "if update.records + update.rejected > sum(span.end - span.start for span in update.spans) + 1:",
         "no client counts more records than it has read",
     ),
     Mutation(

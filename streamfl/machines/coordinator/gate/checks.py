@@ -291,7 +291,7 @@ def _wrong_places(claim: Claim) -> str | None:
 
 
 def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | None:
-    covered, partitions = 0, set[str]()
+    partitions = set[str]()
     for span in update.spans:
         if not 0 <= span.start <= span.end:
             return f"positions of {span.partition} run backwards"
@@ -299,7 +299,6 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
             return f"positions of {span.partition} do not follow the ledger"
         if span.end >= MOST_POSITIONS:
             return f"positions of {span.partition} are larger than in any log"
-        covered += span.end - span.start
         partitions.add(span.partition)
     if len(partitions) != len(update.spans):
         return "a partition twice"
@@ -308,7 +307,7 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
         return "partitions have no name, or are far too many"
     if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
         return "impossible counts"
-    if update.records + update.rejected > covered:
+    if update.records + update.rejected > sum(span.end - span.start for span in update.spans):
         return "there are more records than positions"
     return None if update.records + update.rejected < MOST_RECORDS else "impossible counts"
 
