@@ -46,14 +46,11 @@ def readiness(standing: Standing, now: float) -> Readiness:
     unsaved, quorum = standing.unsaved, standing.settings.quorum
     if unsaved.open is None or _is_held(standing):
         return Readiness.WAIT
-    asks = standing.phase is not Phase.COLLECTING
-    lacks = any(True for _ in waited_for(standing))
-    if lacks and asks:
-        return Readiness.WAIT
-    if _has_lost(standing, now):
-        return Readiness.ABORT
-    if asks:
-        return Readiness.CLOSE
+    lacks = next(waited_for(standing), None) is not None
+    if unsaved.pending_alarm is not None or unsaved.enquiry is not None:
+        if lacks:
+            return Readiness.WAIT
+        return Readiness.ABORT if _has_lost(standing, now) else Readiness.CLOSE
     is_enough = quorum is not None and len(unsaved.updates) >= quorum
     if lacks and not is_enough:
         return Readiness.WAIT
