@@ -68,7 +68,9 @@ class OnGrids(Way):
         kept_back = agreed.kept_back.over(grown.weights, grown.table)
         weights, left = split_change(_mean_weights(parts, grown, common), kept_back.weights, step_of_weights(common))
         cells, table = _by_visits(parts, grown, common)
-        table, kept_back.table[cells] = split_rows(table, kept_back.table[cells], step_of_cells(common, cells))
+        # In the first round nothing else is known of any cell: rows do not wait.
+        split = split_rows if agreed.steps.are_known else split_change
+        table, kept_back.table[cells] = split(table, kept_back.table[cells], step_of_cells(common, cells))
         moved = table.any(axis=(1, 2))
         return Merged(weights, cells[moved], table[moved], next_steps(parts), replace(kept_back, weights=left))
 
