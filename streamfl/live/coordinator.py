@@ -105,7 +105,6 @@ class CoordinatorLog:
     barren: Barren = field(default_factory=Barren)
     _starts: Starts = field(default_factory=Starts)
     _lateness: Lateness = field(default_factory=Lateness)
-    _are_late: bool = False  # whether it is logged that more updates come too late than in time
     _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
     _features: int = 0
@@ -165,10 +164,10 @@ class CoordinatorLog:
         self.barren.take(closed)
         if self.barren.reason is not None and self.barren.entries % MOST_BARREN == 0:
             LOG.warning("nothing is learnt", round=closed.round, entry=closed.entry, reason=self.barren.reason)
-        self._lateness.take(closed)
-        if (reason := self._lateness.reason) is not None and not self._are_late:
-            LOG.warning("more updates come too late than in time", round=closed.round, reason=reason)
-        self._are_late = reason is not None
+        if self._lateness.take(closed) == "began":
+            LOG.warning(
+                "more updates come too late than in time", round=closed.round, reason=self._lateness.reason
+            )
         if closed.unlearnt:
             LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
         self._records += closed.records

@@ -80,14 +80,13 @@ one that joins'])
     _heard: dict[str, int] = field(default_factory=dict)  # by client, the round in which it last had records
     _silent: set[str] = field(default_factory=set)
     _lateness: Lateness = field(default_factory=Lateness)
-    _are_late: bool = False
     _learnt: float = 0.0
     _is_stalled: bool = False
 
     def begin(self, now: float) -> None:
         """Count time from now on, and look at every client afresh: what was heard so far is history."""
         self._learnt, self._is_stalled = now, False
-        self._lateness, self._are_late = Lateness(), False
+        self._lateness = Lateness()
         self._silent.clear()
 
     def hear(self, message: FromCoordinator, now: float, time: float) -> list[Alert]:
@@ -163,13 +162,11 @@ one that joins'])
 
     def _late(self, closed: RoundClosed, time: float) -> list[Alert]:
         """Return that more updates come too late than in time again and again, or that most come in time again."""
-        self._lateness.take(RoundSummary.of(closed))
-        reason, were_late = self._lateness.reason, self._are_late
-        self._are_late = reason is not None
-        if self._are_late == were_late:
+        changed = self._lateness.take(RoundSummary.of(closed))
+        if changed is None:
             return []
-        text = "most updates come in time again" if reason is None else reason
-        return [self._alert("late", text, time, is_over=were_late, round=closed.round)]
+        text = self._lateness.reason or "most updates come in time again"
+        return [self._alert("late", text, time, is_over=changed == "ended", round=closed.round)]
 
     def _silence(self, closed: RoundClosed, time: float) -> list[Alert]:
         """Return which clients have become silent with this round, and which are heard again."""
