@@ -18,6 +18,7 @@ from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     LocalDrift,
     Noticed,
     Restarted,
@@ -35,7 +36,7 @@ from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.predictions.predictions_file import PredictionsFile
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
-from streamfl.run.report.changes import moved_sentence
+from streamfl.run.report.changes import moved_sentence, stuck_sentence
 from streamfl.run.report.display import Progress, local_text, notice_text, summary
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
@@ -328,6 +329,8 @@ def _watched(
                         progress.announce(told.changes[-1].sentence)
                 case InputsMoved():
                     progress.announce(moved_sentence(told.inputs_moved[-1], len(replay.logs)))
+                case InputsStuck():
+                    progress.announce(stuck_sentence(told.inputs_stuck[-1]))
                 case Noticed():
                     progress.announce(notice_text(told.notices[-1]))
                 case Predicted() if predictions is not None:

@@ -13,6 +13,7 @@ from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -22,8 +23,15 @@ from streamfl.protocol.messages import (
     RoundClosed,
 )
 from streamfl.records.values.times import iso
-from streamfl.run.evaluation.result import DatedFinding, DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
-from streamfl.run.report.changes import moved_sentence, sentence
+from streamfl.run.evaluation.result import (
+    DatedFinding,
+    DatedInputsMoved,
+    DatedInputsStuck,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+)
+from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.display import local_text, notice_text
 from streamfl.run.report.lateness import Lateness
 from streamfl.run.report.words import count, listed
@@ -49,7 +57,7 @@ class Alert:
     # Those concerned, at most `LISTED`.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()  # those that moved
+    features: tuple[str, ...] = ()  # those that moved, or stand still
 
     @property
     def plain(self) -> dict[str, object]:
@@ -118,6 +126,9 @@ one that joins'])
                 inputs = DatedInputsMoved.of(message)
                 named = inputs.clients or sorted({client for one in inputs.moved for client in one.clients})
                 return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=named)]
+            case InputsStuck():
+                stuck = DatedInputsStuck.of(message)
+                return [self._found("inputs-stuck", stuck, stuck_sentence(stuck), time, clients=stuck.clients)]
             case Noticed():
                 notice = DatedNotice.of(message)
                 return [self._found("notice", notice, notice_text(notice), time)]
@@ -196,7 +207,8 @@ one that joins'])
         self._silent.discard(client)
 
     def _found(self, kind: AlertKind, found: DatedFinding, text: str, time: float, **more: Any) -> Alert:
-        features = [one.feature for one in found.moved]
+        stuck = found.stuck if isinstance(found, DatedInputsStuck) else ()
+        features = [*dict.fromkeys([*(one.feature for one in found.moved), *(one.feature for one in stuck)])]
         about: dict[str, Any] = {
             "round": found.round,
             "since": found.since,

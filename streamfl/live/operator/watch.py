@@ -15,6 +15,7 @@ from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -25,9 +26,15 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.evaluation.result import (
+    DatedInputsMoved,
+    DatedInputsStuck,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+)
 from streamfl.run.evaluation.starts import Starts
-from streamfl.run.report.changes import moved_sentence, sentence
+from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count, counted
@@ -150,6 +157,8 @@ def _fields(message: FromCoordinator) -> dict[str, Any]:
             return DatedLocalDrift.of(message).model_dump()
         case InputsMoved():
             return DatedInputsMoved.of(message).model_dump()
+        case InputsStuck():
+            return DatedInputsStuck.of(message).model_dump()
         case Noticed():
             return DatedNotice.of(message).model_dump()
     return {}
@@ -267,6 +276,8 @@ def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
             return (local_text(drift), *([sentence(drift)] if drift.state == "latched" else [])), "bold yellow"
         case InputsMoved():
             return moved_sentence(DatedInputsMoved.of(message)), "bold yellow"
+        case InputsStuck():
+            return stuck_sentence(DatedInputsStuck.of(message)), "bold yellow"
         case Noticed():
             return notice_text(DatedNotice.of(message)), "yellow"
         case Joined():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from streamfl.run.evaluation.changes import Kind
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
 from streamfl.run.report.breakdown import extremes
-from streamfl.run.report.changes import sentence
+from streamfl.run.report.changes import sentence, stuck_sentence
 from streamfl.run.report.compared import verdict
 from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, quantity, serves, share
 
@@ -267,6 +267,8 @@ def _others(result: Result) -> Iterator[Sentence]:
     corrected = sorted({drift.drift for drift in result.local_drifts if drift.state == "corrected"})
     for number in corrected[:_SHOWN]:
         yield Sentence(_in_turn(result, number))
+    for stuck in result.inputs_stuck[:_SHOWN]:
+        yield Sentence(stuck_sentence(stuck), warns=True)
     if result.notices:
         rounds = listed(sorted({notice.round for notice in result.notices}))
         yield Sentence(

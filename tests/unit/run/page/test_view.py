@@ -28,7 +28,9 @@ from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import (
     Ended,
     FeatureMoved,
+    FeatureStuck,
     InputsMoved,
+    InputsStuck,
     MemberChanged,
     Noticed,
     Score,
@@ -363,6 +365,19 @@ class TestDrifts:
         assert "heat\\n reads 14 lower (46 instead of 60) at all" in card["sentence"]
         assert (found["headline"]["restarts"], found["headline"]["local_drifts"]) == (0, 0)
 
+    def test_a_sensor_that_stands_still_is_a_card_and_a_row(self):
+        stuck = (FeatureStuck("heat\n", "c1", 61.2), FeatureStuck("load", "c0", math.inf))
+        finding = {"round": 70, "epoch": 1, "since": 66, "statistic": 30.0, "threshold": 15.0}
+        found = shown(InputsStuck(**finding, clients=("c0", "c1"), stuck=stuck))
+        (card,) = found["drifts"]
+        assert (card["title"], card["clients"]) == ("Sensors that stand still", ["c0", "c1"])
+        assert "heat\\n has repeated 61.2 at client c1, and load" in card["sentence"]
+        (table,) = found["tables"]
+        assert (table["title"], table["rows"]) == (
+            "Sensors that stand still",
+            [["load", "c0", "–", "round 66", "1"], ["heat\\n", "c1", "61.2", "round 66", "1"]],
+        )
+
     def test_each_feature_and_label_has_a_row_with_its_newest_change_and_how_often_there_was_one(self):
         first = InputsMoved(
             round=70, epoch=1, since=66, statistic=30.0, threshold=9.2, moved=(FeatureMoved("heat", 60.0, 46.0),)
@@ -507,6 +522,13 @@ def lies():
         st.builds(restarted, NUMBERS, cause=NAMES, chosen=NAMES, clients=clients, scores=scores, **found),
         st.builds(drifted, NUMBERS, state=NAMES, chosen=NAMES, clients=clients, gains=scores, **found),
         st.builds(InputsMoved, round=NUMBERS, clients=clients, **found),
+        st.builds(
+            InputsStuck,
+            round=NUMBERS,
+            clients=clients,
+            stuck=st.lists(st.builds(FeatureStuck, NAMES, NAMES, FLOATS, NUMBERS), max_size=3).map(tuple),
+            **found,
+        ),
         st.builds(Noticed, round=NUMBERS, cause=NAMES, **found),
     )
 
