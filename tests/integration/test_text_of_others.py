@@ -119,7 +119,7 @@ def test_what_joins_no_letters_is_escaped(text: str) -> None:
 def test_watch_shows_a_line_for_each_thing_whatever_its_names_are(console: Console) -> None:
     watch([*told(), entry()], console, rounds=1)
     lines = screen(printed(console))
-    assert len(lines) == len(EVIL) * (10 + 2) + 1 + 1  # a restart and a drift have a sentence each
+    assert len(lines) == len(EVIL) * (11 + 2) + 1 + 1  # a restart and a drift have a sentence each
     assert "forged" in "".join(lines)
 
 

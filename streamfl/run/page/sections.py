@@ -11,7 +11,19 @@ from streamfl.run.page.by_name import KINDS, by_name
 from streamfl.run.page.events import Entry, Taken
 from streamfl.run.page.health import health, length, usually
 from streamfl.run.page.view import Card, ClientView, Point, View, means, short
-from streamfl.run.report.words import CHOSEN, IN_PARALLEL, LOCAL, MISSING, count, counted, measured, score, serves
+from streamfl.run.report.words import (
+    CHOSEN,
+    IN_PARALLEL,
+    LOCAL,
+    MISSING,
+    count,
+    counted,
+    measured,
+    outcome_text,
+    pronoun,
+    score,
+    serves,
+)
 
 Sections = dict[str, Any]
 
@@ -38,7 +50,7 @@ BRANCHED = CHOSEN | {
     "join": "the model of clients that drifted in the same way before",
 }
 
-ALONE_NOT = "they did not drift alone: other clients had the same drift"
+ALONE_NOT = "did not drift alone: other clients had the same drift"
 
 
 def sections(view: View, letters: Sequence[Sections] = (), now: int | None = None) -> Sections:
@@ -249,12 +261,18 @@ def _drift(card: Card, view: View) -> Sections:
             {
                 "state": state,
                 "round": at,
-                "words": f"they {LOCAL[state]}" if state in LOCAL else ALONE_NOT * (state == "corrected"),
+                "words": _outcome(state, change.of_clients),
             }
             for state, at in card.states
             if state
         ],
     }
+
+
+def _outcome(state: str, clients: int) -> str:
+    """Return what happened to so many clients that drifted alone; "" for a state that is none."""
+    words = outcome_text(state, clients) if state in LOCAL else ALONE_NOT * (state == "corrected")
+    return f"{pronoun(clients)} {words}" if words else ""
 
 
 def _words(name: str, kind: str) -> str:
@@ -271,7 +289,7 @@ def _client(client: ClientView, view: View) -> list[Any]:
     """Return what a client's row has.
 
     Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round; how good
-    its predictions were lately, and NoChange's; which labels found no record, and why.
+    its predictions were lately, and NoChange's; which labels found no record, and why; records a second lately.
     """
     missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
     return [
@@ -286,6 +304,7 @@ def _client(client: ClientView, view: View) -> list[Any]:
         client.refused_in,
         *means([client.lately], of_errors=view.is_regression),
         rejected_labels_words(client.rejected_labels),
+        short(client.pace.a_second(view.time)) if client.state == "present" else None,
     ]
 
 

@@ -25,6 +25,7 @@ from streamfl.run.page.events import (
 )
 from streamfl.run.report.barren import Barren
 from streamfl.run.report.lateness import Lateness
+from streamfl.run.report.pace import Pace
 from streamfl.run.summary import RoundSummary
 
 # Rounds that are kept, and how many of the newest of them are kept each for itself: older ones are merged in pairs.
@@ -127,6 +128,7 @@ class ClientView(msgspec.Struct, array_like=True):
     recent: Measured = Measured()
     earlier: Measured = Measured()
     rejected_labels: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pace: Pace = msgspec.field(default_factory=Pace)
 
     @property
     def lately(self) -> Measured:
@@ -264,6 +266,7 @@ class View(msgspec.Struct):
             client.rejected_labels = unmatched, repeated, unusable, expired
             if taken.records:
                 client.learnt, client.waits_since = closed.round, self.closed
+                client.pace.take(taken.records, event.time)
             if taken.measured.records:
                 client.measure(taken.measured)
         self.barren.take(closed)

@@ -50,7 +50,7 @@ def shown(*messages):
 
 def client(found, name):
     keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in", "value", "naive")
-    keys = (*keys, "rejected_labels")
+    keys = (*keys, "rejected_labels", "pace")
     (row,) = [dict(zip(keys, row[1:], strict=True)) for row in found["clients"] if row[0] == name]
     return row
 
@@ -82,6 +82,15 @@ class TestHeadline:
         messages = [closed(i, [("c0", 30)]) for i in (1, 2, 3)]  # a minute each
         (note,) = [card["note"] for card in shown(*messages)["cards"] if card["title"] == "Records"]
         assert note == "0 rejected; 0.5 a second lately"
+
+    def test_each_client_has_the_records_that_it_learnt_a_second_in_its_last_rounds(self):
+        first = [closed(i, [("c0", 600), ("c1", 60)]) for i in range(1, 7)]  # a minute each
+        found = shown(joined("c0"), *first, *(closed(i, [("c0", 30)]) for i in range(7, 27)))
+        # Of c0 the last twenty rounds, of c1 the five after its first, over 25 minutes.
+        assert client(found, "c0")["pace"] == pytest.approx(30 / 60)
+        assert client(found, "c1")["pace"] == pytest.approx(5 * 60 / (25 * 60))
+        assert client(shown(joined("c0"), closed(1, [("c0", 9)])), "c0")["pace"] is None
+        assert client(shown(*first, left("c1")), "c1")["pace"] is None
 
     def test_messages_that_only_came_too_late_are_not_said_to_be_refused(self):
         def note(*messages):
@@ -210,6 +219,7 @@ class TestClients:
             "value": None,
             "naive": None,
             "rejected_labels": "",
+            "pace": None,
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
