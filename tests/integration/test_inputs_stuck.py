@@ -53,7 +53,8 @@ def test_a_sensor_that_sticks_at_its_mean_is_announced_with_its_client_and_nothi
 
 def test_views_of_a_result_say_it_in_a_sentence():
     result = run()[0].result
-    told = f"Since round {SINCE}, heat has repeated 60 at client c2 (found in round {SINCE + 20}); its sensor may be stuck."
+    where = f"Since round {SINCE}, heat has repeated 60 at client c2 (found in round {SINCE + 20})"
+    told = f"{where}; its sensor may be stuck."
     assert told in explained(result) and explained(result, SINCE + 20)[1:2] == [told]
     assert told in render(result, title="plant")
 

@@ -4,11 +4,11 @@ A mean does not show that, where the sensor sticks near its mean. The deviation 
 equal. Flags and setpoints are equal for long by nature, so a feature is compared with its own past at that client:
 how often it stood still, and for how long.
 
-If it stood still in k of n descriptions, and if their order is chance, then m more in a row all show it standing still
-with probability C(n, n - k) / C(n + m, n - k), whatever the share of such descriptions is. The inverse of that is the
-evidence: it reaches A by chance in one description of A at most. Where descriptions in a row are alike, as by day and
-night, chance is no measure. So a spell is told only if it is also twice as long as any before. Whatever a feature
-does, it is then told at most as often as its longest spell can double; spells are forgotten slowly.
+If it stood still in k of n descriptions, and if their order is chance, then m more in a row all show it standing
+still with probability C(n, n - k) / C(n + m, n - k), whatever the share of such descriptions is. The inverse of that
+is the evidence: it reaches A by chance in one description of A at most. Where descriptions in a row are alike, as by
+day and night, chance is no measure. So a spell is told only if it is also twice as long as any before. Whatever a
+feature does, it is then told at most as often as its longest spell can double; spells are forgotten slowly.
 
 Nothing that learns depends on it.
 """
@@ -164,7 +164,7 @@ class Standstill:
 
 
 def evidence_of(varied: float, still: float, spell: float) -> float:
-    """Return the logarithm of C(n + m, n - k) / C(n, n - k), for n - k descriptions that varied, k still ones, m more.
+    """Return the logarithm of C(n + m, n - k) / C(n, n - k): n - k descriptions varied, k stood still, then m more.
 
     >>> round(math.exp(evidence_of(10.0, 0.0, 2.0)), 6), round(math.exp(evidence_of(2.0, 1.0, 1.0)), 6)
     (66.0, 2.0)

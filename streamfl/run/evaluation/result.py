@@ -101,7 +101,7 @@ class Privacy(ResultPart):
 
 
 class DatedFinding(ResultPart):
-    """What all findings have: a restart, a local drift, inputs that moved or are stuck, a notice. Every view of one reads this form.
+    """What all findings have: a restart, a local drift, inputs that moved or are stuck, a notice. All views read it.
 
     If the source has times, `time` is that of the last record of `round`, and `since_time` the time at which the
     change began, both as ISO 8601 in UTC. In a file without times whose clients have different numbers of records,

@@ -49,7 +49,7 @@ def test_a_sensor_that_sticks_is_told_once_whether_at_its_mean_or_not(at):
 
 
 def test_where_a_client_in_four_sends_moments_it_takes_four_times_as_long():
-    """Client 3 sends in rounds 3, 7, ..., 199, 203, ...: it has varied in 50 descriptions, and C(54, 4) is 316,251."""
+    """Client 3 sends in rounds 3, 7, ..., 199, 203, ...: it varied in 50 descriptions; C(54, 4) is 316,251."""
     assert found(sticking(61.0, since=200), 300, one_in=4) == [(215, "heat", "c3", 61.0, 203)]
 
 
