@@ -295,7 +295,12 @@ def _taken(one: Accepted, served: Served) -> Taken:
     right, error = (0.0, own) if served.absolute_error > 0.0 else (own, 0.0)
     measured = Measured() if one.measured is None else _measured(one.records, right, error, naive)
     return Taken(
-        plain(one.client), whole(one.records), whole(one.rejected), spans, measured, _rejected_labels(one.watermark)
+        plain(one.client),
+        whole(one.records),
+        whole(one.rejected),
+        spans,
+        measured,
+        _rejected_labels(one.watermark),
     )
 
 

@@ -37,10 +37,12 @@ from streamfl.protocol.messages import (
     Served,
     Watermark,
 )
+from streamfl.protocol.records import Span
 from streamfl.run.page import view as bounds
 from streamfl.run.page.events import LARGEST
 from streamfl.run.page.sections import changed, sections
 from streamfl.run.page.view import View
+from streamfl.runtime.ports import PartitionReach
 
 
 def shown(*messages):
@@ -50,7 +52,7 @@ def shown(*messages):
 
 def client(found, name):
     keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in", "value", "naive")
-    keys = (*keys, "rejected_labels", "pace")
+    keys = (*keys, "rejected_labels", "pace", "unread", "unlearnt")
     (row,) = [dict(zip(keys, row[1:], strict=True)) for row in found["clients"] if row[0] == name]
     return row
 
@@ -91,6 +93,19 @@ class TestHeadline:
         assert client(found, "c1")["pace"] == pytest.approx(5 * 60 / (25 * 60))
         assert client(shown(joined("c0"), closed(1, [("c0", 9)])), "c0")["pace"] is None
         assert client(shown(*first, left("c1")), "c1")["pace"] is None
+
+    def test_records_that_wait_are_told_of_each_client_and_in_a_card(self):
+        """c0 has learnt up to 100, 90 good records and 10 bad ones; half of what is at c1's positions is others'."""
+        half = replace(accepted("c1", 50), spans=(Span("r.c1/0", 0, 100),))
+        view = heard(closed(1, [accepted("c0", 90, rejected=10), half])).now
+        reaches = {"r.c0/0": PartitionReach(160, 120), "r.c1/0": PartitionReach(1100, 100)}
+        found = sections(view, reaches=reaches)
+        assert (client(found, "c0")["unread"], client(found, "c0")["unlearnt"]) == (40, 20)
+        assert (client(found, "c1")["unread"], client(found, "c1")["unlearnt"]) == (500, 0)
+        (card,) = [one for one in found["cards"] if one["title"] == "Waiting records"]
+        assert (card["text"], card["value"]) == ("560", 560)
+        assert card["note"] == "540 not read yet, 20 read and not learnt yet; most at c1: 500"
+        assert not [one for one in sections(view)["cards"] if one["title"] == "Waiting records"]
 
     def test_messages_that_only_came_too_late_are_not_said_to_be_refused(self):
         def note(*messages):
@@ -220,6 +235,8 @@ class TestClients:
             "naive": None,
             "rejected_labels": "",
             "pace": None,
+            "unread": None,
+            "unlearnt": None,
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
