@@ -29,7 +29,7 @@ KEYS = (
     "streamfl source label left_out seed profile records accepted held_out rejected pending answered ahead"
     " infinite rounds"
     " clients seconds records_per_second bytes {} loss by_client {} restarts local_drifts changes inputs_moved"
-    " notices promotions serving model_sha256 per_round"
+    " inputs_stuck notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
 REGRESSION = KEYS.format("mae rmse r2 interval", "").split()

@@ -17,11 +17,11 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
-from streamfl.learning.drift.inputs import NAMED, PAIRS
+from streamfl.learning.drift.inputs import NAMED
+from streamfl.learning.drift.means import room_for
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureMoved
 from streamfl.protocol.moments import Moments
-from streamfl.protocol.records import union
 
 # A feature differs if its mean is off by at least this many standard errors, over the clients that sent it; each
 # client counts for at most this many.
@@ -162,10 +162,7 @@ class InputBaseline:
 
     def _with(self, sent: Mapping[str, Moments]) -> "InputBaseline":
         """Return the same with room for new names, as long as no more pairs than `PAIRS` are watched."""
-        new = [name for name in sent if name not in self.clients]
-        clients = (*self.clients, *new[: max(0, PAIRS // max(1, len(self.features)) - len(self.clients))])
-        names = union([self.features, *(moments.features for moments in sent.values())])
-        features = names[: max(len(self.features), PAIRS // max(1, len(clients)))]
+        clients, features = room_for(self.clients, self.features, sent)
         c, d = len(clients) - len(self.clients), len(features) - len(self.features)
         if not c and not d:
             return self

@@ -16,7 +16,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.learning.drift.input_baseline import MIN_STANDARD_ERRORS, as_normal, together
-from streamfl.learning.drift.inputs import PAIRS
+from streamfl.learning.drift.means import PAIRS
 from streamfl.protocol.digits import significant
 
 # The deviation over all features must differ by at least this factor, at half of the clients in the same direction.

@@ -56,7 +56,9 @@ from streamfl.wire.masking import expand
 PREFIX = "STREAMFL_"
 
 # What `streamfl alert` can tell.
-AlertKind = Literal["drift", "local-drift", "inputs-moved", "notice", "stalled", "silent", "late", "evicted", "ended"]
+AlertKind = Literal[
+    "drift", "local-drift", "inputs-moved", "inputs-stuck", "notice", "stalled", "silent", "late", "evicted", "ended"
+]
 
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
@@ -478,7 +480,16 @@ class Alerts(_Table):
     """A file with the key that signs what is posted."""
     command: tuple[str, ...] = ()
     """A program and its arguments, which is run for each alert and reads it from standard input as a line of JSON."""
-    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "inputs-moved", "stalled", "silent", "late", "evicted")
+    kinds: tuple[AlertKind, ...] = (
+        "drift",
+        "local-drift",
+        "inputs-moved",
+        "inputs-stuck",
+        "stalled",
+        "silent",
+        "late",
+        "evicted",
+    )
     """The kinds of alerts that are sent; there are also `notice` and `ended`."""
     stalled_after: float | None = Field(
         None,

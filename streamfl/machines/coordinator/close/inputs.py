@@ -1,4 +1,4 @@
-"""What moved in the features themselves, by the moments that the updates of a round carry anyway."""
+"""What moved or stands still in the features themselves, by the moments that updates carry anyway."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,16 @@ from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, Announ
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.alarm import Alarm
-from streamfl.protocol.messages import FeatureMoved, InputsMoved, LocalDrift, Restarted, RoundClosed, Update
+from streamfl.protocol.messages import (
+    FeatureMoved,
+    FeatureStuck,
+    InputsMoved,
+    InputsStuck,
+    LocalDrift,
+    Restarted,
+    RoundClosed,
+    Update,
+)
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.registry import Registry
@@ -29,18 +38,24 @@ _ROUNDED = 1 / 8
 def inputs_after(
     closing: Closing, decided: Decisions, state: CoordinatorState
 ) -> tuple[Inputs, tuple[FeatureMoved, ...]]:
-    """Return what is remembered of features after a round, and which of them moved.
-
-    Where only a total of all clients is known, it counts as one client. If labels come later, the records count that
-    have come, and not those whose labels have.
-    """
+    """Return what is remembered of the means of features after a round, and which of them moved."""
+    sent = described(closing, state.registry)
     if are_arrivals_compared(closing):
-        sent = _by_client(closing, lambda update: update.numbers.arrived)
         is_whole = 2 * len(sent) >= len(closing.senders)
     else:
-        sent = sent_moments(closing, state.registry)
         is_whole = bool(closing.counted.pooled) or closing.opened.message.asks.measured is None
     return state.inputs.after(state.round, sent, is_whole=is_whole, is_drift=any(map(_is_drift, decided)))
+
+
+def described(closing: Closing, registry: Registry) -> dict[str, Moments]:
+    """Return by client the moments in which a round is compared with those before.
+
+    Where only a total of all clients is known, it counts as one client. If labels come later, they are those of the
+    records that have come, and not of those whose labels have.
+    """
+    if are_arrivals_compared(closing):
+        return _by_client(closing, lambda update: update.numbers.arrived)
+    return sent_moments(closing, registry)
 
 
 def are_arrivals_compared(closing: Closing) -> bool:
@@ -155,6 +170,28 @@ def with_moved(
         clients=tuple(clients[:MOST_NAMED]) if all(one.clients for one in moved) else (),
     )
     return (*made, with_places(alone, members) if members else alone)
+
+
+def with_stuck(
+    made: Sequence[Announcement],
+    stuck: tuple[FeatureStuck, ...],
+    closed: RoundClosed,
+    threshold: float,
+    members: Mapping[str, Member],
+) -> tuple[Announcement, ...]:
+    """Return the announcements of a round with one of the features that stand still; `members` as of `with_moved`."""
+    if not stuck:
+        return tuple(made)
+    found = InputsStuck(
+        round=closed.round,
+        epoch=closed.epoch,
+        statistic=stuck[0].evidence,
+        threshold=threshold,
+        since=min(one.since for one in stuck),
+        clients=tuple(sorted({one.client for one in stuck})),
+        stuck=stuck,
+    )
+    return (*made, with_places(found, members) if members else found)
 
 
 def _with_more(made: InputsMoved, moved: tuple[FeatureMoved, ...]) -> InputsMoved:
