@@ -10,7 +10,6 @@ import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.errors import BrokenInvariantError, PeerError
-from streamfl.learning.grid import in_short
 from streamfl.learning.serving import Serving
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.compiled import announced, plain
@@ -35,6 +34,7 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
+from streamfl.protocol.digits import in_bits
 from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
@@ -458,8 +458,9 @@ class NativeLearner:
 
     def as_sent(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""
-        learnt = learnt.beyond(*self.agreed_names)
-        return learnt_as_sent(learnt, self._table.agreed.order) if self._agreed.steps.are_known else learnt
+        if self._agreed.steps.are_known:
+            learnt = learnt_as_sent(learnt, self._table.agreed.order)
+        return learnt.beyond(*self.agreed_names)
 
     def restore(self) -> None:
         """Go back to the agreed state."""
@@ -512,7 +513,7 @@ class NativeLearner:
             moments=moments if measured else NOTHING,
             again=again,
             far=self._far_out(),
-            norms=np.array(in_short(models.norm_sums / max(1, self.records))),
+            norms=in_bits(models.norm_sums / max(1, self.records)),
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
             unused=self._unused(),

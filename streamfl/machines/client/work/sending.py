@@ -1,6 +1,6 @@
 """What a client sends of the numbers of a round: as they are, as sums, or as masked sums. A client has one way."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,8 +12,9 @@ from streamfl.learning.pooling.noise import normals_of
 from streamfl.learning.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.disclosure import may_tell
+from streamfl.machines.client.work.few_bits import differences_in_few_bits, in_few_bits, losses_in_few_bits
 from streamfl.machines.client.work.in_flight import SentUpdate
-from streamfl.protocol.messages import Disclosed, Roster, RoundOpened, Score, Scores, Unmask, Unmasked, Update
+from streamfl.protocol.messages import Disclosed, Roster, RoundOpened, Score, Scores, Slot, Unmask, Unmasked, Update
 from streamfl.protocol.registry import Registry
 
 
@@ -49,11 +50,18 @@ class PlainNumbers:
 
     def update(self, update: Update, opened: RoundOpened, registry: Registry) -> Update:
         """Return an update as it is sent."""
-        return update
+        return replace(update, numbers=in_few_bits(update.numbers, update.records, self._residuals(opened.slots)))
 
     def scores(self, scores: Scores, score: Score, update: Update, registry: Registry) -> Scores:
         """Return scores as they are sent; `update` is the one whose records they are about."""
-        return scores
+        losses = losses_in_few_bits(scores.losses, update.records)
+        differences = differences_in_few_bits(scores.differences, self._residuals(score.slots))
+        return replace(scores, losses=losses, differences=differences)
+
+    def _residuals(self, slots: Sequence[Slot]) -> set[str]:
+        """Return the models whose differences are sums of gradients of targets."""
+        are_targets = self.settings.learner.model.link == "identity"
+        return {slot.name for slot in slots if slot.whitened and are_targets}
 
     def seeds(self, asked: Unmask, sent: SentUpdate | None, opened: RoundOpened | None) -> Unmasked | None:
         """Return the seeds of masks that are asked for; None if they must not be told."""

@@ -24,6 +24,7 @@ from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.delayed import MOST_ARRIVED
+from streamfl.protocol.digits import BITS
 from streamfl.protocol.messages import (
     Join,
     LabelSums,
@@ -467,7 +468,7 @@ def _wrong_served(update: Update, registry: Registry) -> str | None:
             0.0 <= error <= LARGEST_ERROR for error in (served.absolute_error, served.no_change)
         )
     shares = served.shares.values()
-    most = n * (1.0 + ROUNDING)
+    most = n * (1.0 + 2.0**-BITS)
     if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
         return "counts of predictions are out of range for this number of records"
     return None
