@@ -561,8 +561,8 @@ def test_updates_that_exceed_a_budget_are_sent_and_counted():
             {"model": "river:naive_bayes.GaussianNB", "features": "auto", "bytes": 80},
             "what a model of another library sends",
         ),
-        ({"features": "auto", "bytes": 34.9}, "of 20 records could then have 698 bytes, .* give 35 or more, or make"),
-        ({"features": "linear", "bytes": 22.4}, "give 23 or more, or make rounds larger"),
+        ({"features": "auto", "bytes": 28.4}, "of 20 records could then have 568 bytes, .* give 29 or more, or make"),
+        ({"features": "linear", "bytes": 16.4}, "give 17 or more, or make rounds larger"),
     ],
 )
 def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(learning, why):

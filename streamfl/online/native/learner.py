@@ -10,6 +10,7 @@ import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.errors import BrokenInvariantError, PeerError
+from streamfl.learning.grid import in_short
 from streamfl.learning.serving import Serving
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.compiled import announced, plain
@@ -34,7 +35,6 @@ from streamfl.online.native.private.part import OwnPart
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.online.native.shared import Shared
 from streamfl.online.native.tables import NO_TABLE, NO_VISITS, ClientTable, wide
-from streamfl.protocol.digits import in_bits
 from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
@@ -513,7 +513,7 @@ class NativeLearner:
             moments=moments if measured else NOTHING,
             again=again,
             far=self._far_out(),
-            norms=in_bits(models.norm_sums / max(1, self.records)),
+            norms=np.array(in_short(models.norm_sums / max(1, self.records))),
             bearing=models.bearing[: len(self.labels)].copy(),
             right=models.right[:, : len(self.labels)].copy(),
             unused=self._unused(),

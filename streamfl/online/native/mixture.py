@@ -18,7 +18,6 @@ from streamfl.online.native.kernels.mixing import (
 )
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.online.native.running_scaler import known
-from streamfl.protocol.digits import in_bits
 from streamfl.protocol.native.mixed import LARGEST_SQUARE, LARGEST_WEIGHT, AgreedMixture
 from streamfl.protocol.native.settings import STACKING
 
@@ -97,13 +96,12 @@ class Mixture:
         """Return the weights as they are sent."""
         best, stacked, outer = self.mixing[:3]
         norm, variance, records = self.mixing.running[0].item()
-        norm, variance = np.minimum(in_bits(np.array([norm, variance])), LARGEST_SQUARE).tolist()
         return AgreedMixture(
             shares_on_grid(best),
             on_grid(stacked, np.full(stacked.shape, 2.0**SHARE)).clip(-LARGEST_WEIGHT, LARGEST_WEIGHT),
             shares_on_grid(outer),
-            norm,
-            variance,
+            min(norm, LARGEST_SQUARE),
+            min(variance, LARGEST_SQUARE),
             int(records),
         )
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from streamfl.arrays import FloatArray
+from streamfl.learning.grid import short
 from streamfl.learning.local_round import RoundRecords
 from streamfl.protocol.delayed import answers_together
-from streamfl.protocol.digits import in_bits
 from streamfl.protocol.messages import DecisionRule, Served, Tried
 from streamfl.protocol.messages.decision_rule import named
 from streamfl.protocol.records import Batch
@@ -42,8 +42,7 @@ def served_counts(
     if not len(served):
         return Served()
     truth, answers = in_original_units(records.y, records), in_original_units(served, records)
-    n, sums = len(truth), in_bits(len(truth) * np.array([*shares.values()]))
-    parts = dict(zip(shares, sums.tolist(), strict=True))
+    n, parts = len(truth), {name: short(len(truth) * share) for name, share in shares.items()}
     if records.labels:
         correct, same = np.count_nonzero(answers == truth), np.count_nonzero(repeated == truth)
         missing = np.count_nonzero(answers < 0)

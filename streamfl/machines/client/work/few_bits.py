@@ -1,6 +1,6 @@
-"""Sums of a client's scores, and its gradients of targets, in as few bits as chance leaves them any use for.
+"""Sums of a client's scores, its shares and its gradients of targets, in few bits: chance moves them far more.
 
-Only numbers that are sent as they are: totals over clients are added exactly, and noise counts on exact sums.
+Only what is sent as it is has few bits: totals over clients are added exactly, and noise counts on exact sums.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,7 +10,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.protocol.digits import in_bits
-from streamfl.protocol.messages import LabelSums, Numbers, SlotLosses
+from streamfl.protocol.messages import LabelSums, Numbers, Served, SlotLosses
 
 
 def in_few_bits(numbers: Numbers, records: int, residuals: Collection[str]) -> Numbers:
@@ -33,6 +33,7 @@ def in_few_bits(numbers: Numbers, records: int, residuals: Collection[str]) -> N
         new=_by_label(numbers.new),
         old=_by_label(numbers.old),
         differences=differences_in_few_bits(numbers.differences, residuals),
+        served=_served(numbers.served),
     )
 
 
@@ -52,6 +53,13 @@ def differences_in_few_bits(
 ) -> dict[str, FloatArray]:
     """Return differences by model, those that are sums of gradients of targets in few bits."""
     return {name: in_bits(x) if name in residuals else x for name, x in differences.items()}
+
+
+def _served(served: Served) -> Served:
+    if not served.shares:
+        return served
+    shares = in_bits(np.array([*served.shares.values()])).tolist()
+    return replace(served, shares=dict(zip(served.shares, shares, strict=True)))
 
 
 def _by_label(parts: tuple[LabelSums, ...]) -> tuple[LabelSums, ...]:

@@ -50,18 +50,11 @@ class PlainNumbers:
 
     def update(self, update: Update, opened: RoundOpened, registry: Registry) -> Update:
         """Return an update as it is sent."""
-        return replace(update, numbers=in_few_bits(update.numbers, update.records, self._residuals(opened.slots)))
+        return update
 
     def scores(self, scores: Scores, score: Score, update: Update, registry: Registry) -> Scores:
         """Return scores as they are sent; `update` is the one whose records they are about."""
-        losses = losses_in_few_bits(scores.losses, update.records)
-        differences = differences_in_few_bits(scores.differences, self._residuals(score.slots))
-        return replace(scores, losses=losses, differences=differences)
-
-    def _residuals(self, slots: Sequence[Slot]) -> set[str]:
-        """Return the models whose differences are sums of gradients of targets."""
-        are_targets = self.settings.learner.model.link == "identity"
-        return {slot.name for slot in slots if slot.whitened and are_targets}
+        return scores
 
     def seeds(self, asked: Unmask, sent: SentUpdate | None, opened: RoundOpened | None) -> Unmasked | None:
         """Return the seeds of masks that are asked for; None if they must not be told."""
@@ -74,6 +67,26 @@ class PlainNumbers:
 
     def follow(self, told: Disclosed | None, positions: Mapping[str, int]) -> None:
         """Follow the ledger to some positions; `told` is what the coordinator says of totals of earlier starts."""
+
+
+@dataclass
+class ShortNumbers(PlainNumbers):
+    """Numbers in few bits, for a coordinator that has other clients."""
+
+    def update(self, update: Update, opened: RoundOpened, registry: Registry) -> Update:
+        """Return an update with its numbers in few bits."""
+        return replace(update, numbers=in_few_bits(update.numbers, update.records, self._residuals(opened.slots)))
+
+    def scores(self, scores: Scores, score: Score, update: Update, registry: Registry) -> Scores:
+        """Return scores with their numbers in few bits."""
+        losses = losses_in_few_bits(scores.losses, update.records)
+        differences = differences_in_few_bits(scores.differences, self._residuals(score.slots))
+        return replace(scores, losses=losses, differences=differences)
+
+    def _residuals(self, slots: Sequence[Slot]) -> set[str]:
+        """Return the models whose differences are sums of gradients of targets."""
+        are_targets = self.settings.learner.model.link == "identity"
+        return {slot.name for slot in slots if slot.whitened and are_targets}
 
 
 @dataclass
@@ -183,9 +196,11 @@ class MaskedSums(PlainSums):
         self._disclosed = last if self.settings.min_clients_per_sum > 1 else None
 
 
-SENDING: dict[str, type[PlainNumbers]] = {"off": PlainNumbers, "pooled": PlainSums, "masked": MaskedSums}
+SENDING: dict[str, type[PlainNumbers]] = {"off": ShortNumbers, "pooled": PlainSums, "masked": MaskedSums}
 
 
 def sending(settings: ClientSettings, client: str, secrets: Secrets | None) -> PlainNumbers:
-    """Return what a client sends, by its settings."""
+    """Return what a client sends, by its settings: one that is alone sends nothing to anybody else."""
+    if settings.learner.is_alone:
+        return PlainNumbers(settings, client, secrets)
     return SENDING[settings.secure_aggregation](settings, client, secrets)

@@ -11,6 +11,7 @@ import numpy as np
 from streamfl.arrays import FloatArray, IntArray, RealArray
 from streamfl.online.native.merging.grids import step_of_cells
 from streamfl.online.native.merging.rounding import still_counts_as
+from streamfl.protocol.digits import in_bits
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.order import Order
@@ -18,7 +19,7 @@ from streamfl.protocol.native.steps import Steps
 
 
 def learnt_as_sent(learnt: NativeLearnt, order: Order) -> NativeLearnt:
-    """Return what a client learnt, with places in place of cells, and moments in few digits.
+    """Return what a client learnt, with places in place of cells, and moments and means of squares in few bits.
 
     A row that moves nothing counts as so many visits at least, which its reader knows. Only what is beyond is sent,
     nearly always 0, after the visits of all rows that move.
@@ -27,8 +28,16 @@ def learnt_as_sent(learnt: NativeLearnt, order: Order) -> NativeLearnt:
     table = learnt.table[by_place]
     known, moving_first = _of_still(learnt, table)
     visits = (learnt.visits[by_place] - known)[moving_first]
-    moments, far = learnt.moments.in_short, learnt.far.in_short
-    return replace(learnt, cells=places, visits=visits, table=table, moments=moments, far=far)
+    return replace(
+        learnt,
+        cells=places,
+        visits=visits,
+        table=table,
+        norms=in_bits(learnt.norms),
+        moments=learnt.moments.in_short,
+        far=learnt.far.in_short,
+        mixture=learnt.mixture.in_short,
+    )
 
 
 def learnt_as_received(learnt: NativeLearnt, order: Order) -> NativeLearnt:
