@@ -545,8 +545,8 @@ def test_a_replay_keeps_a_budget_of_bytes_and_reports_it():
 
 
 def test_updates_that_exceed_a_budget_are_sent_and_counted():
-    result = replayed_of(blobs(), features="auto", bytes=40).result
-    assert result.budget == BytesBudget(a_record=40.0, exceeded=6 * 4)  # from round 20 on 16 updates are there
+    result = replayed_of(blobs(), features="auto", bytes=29).result
+    assert result.budget == BytesBudget(a_record=29.0, exceeded=6 * 4)  # from round 20 on 16 updates are there
     assert result.rounds == 25
 
 
