@@ -33,6 +33,7 @@ class Learner:
     seed: int = 0  # the seed of all randomness
     # The online models, if any. They then answer predictions.
     online: OnlineModels[Any, Any] | None = None
+    is_alone: bool = False  # whether there is one client, for good
 
     def in_one_process(self) -> "Learner":
         """Return the same learner for clients that are driven by one thread: see `OnlineModels.in_one_process`."""
@@ -40,7 +41,7 @@ class Learner:
 
     def alone(self) -> "Learner":
         """Return the same learner for a client that is alone, for good: see `OnlineModels.alone`."""
-        return self if self.online is None else replace(self, online=self.online.alone())
+        return replace(self, online=None if self.online is None else self.online.alone(), is_alone=True)
 
     def agreed_only(self) -> "Learner":
         """Return the same learner without models of a client's own: see `OnlineModels.agreed_only`."""

@@ -1,18 +1,16 @@
 """Counts, means and squared deviations of features, mergeable across clients."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.protocol.digits import BITS, in_bits
 from streamfl.protocol.records import Batch, union
 
 # Larger values are clipped to it, so that no sum of squares overflows.
 LARGEST = 1e100
-
-# The bits in which updates carry moments. docs/choices.md, "Grids".
-BITS = 8
 
 # An outlier, among at least FEWEST values: farther from the median than FAR times the distance within which all but
 # the share RARE of the values lie.
@@ -58,6 +56,11 @@ class Moments:
         return all(part.shape == (len(self.features),) for part in (self.count, self.mean, self.m2))
 
     @property
+    def unnamed(self) -> "Moments":
+        """Return the moments without the names of their features; of none, those that messages leave out."""
+        return replace(self, features=()) if self.count.size else NOTHING
+
+    @property
     def variance(self) -> FloatArray:
         """Return m2 / count, 0 where there are no values."""
         variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
@@ -77,8 +80,7 @@ class Moments:
         step = np.ldexp(1.0, np.frexp(np.sqrt(self.variance))[1] - 1 - BITS)
         varies = (self.m2 > 0.0) & (np.abs(self.mean) < step * 2.0**31)
         mean = np.where(varies, step * np.rint(self.mean / step), self.mean)
-        fraction, exponent = np.frexp(self.m2)
-        return Moments(self.features, self.count, mean, np.ldexp(np.rint(np.ldexp(fraction, BITS)), exponent - BITS))
+        return Moments(self.features, self.count, mean, in_bits(self.m2))
 
     def only(self, which: BoolArray) -> "Moments":
         """Return the moments with a count of 0 for all other features; `which` has shape (d,)."""

@@ -443,8 +443,9 @@ class NativeLearner:
 
     def as_sent(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""
-        learnt = learnt.beyond(*self.agreed_names)
-        return learnt_as_sent(learnt, self._table.agreed.order) if self._agreed.steps.are_known else learnt
+        if self._agreed.steps.are_known:
+            learnt = learnt_as_sent(learnt, self._table.agreed.order)
+        return learnt.beyond(*self.agreed_names)
 
     def restore(self) -> None:
         """Go back to the agreed state."""

@@ -81,10 +81,10 @@ class Work:
             watermark=self.intake.watermark(batches),
             period=period,
         )
+        update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
         update = self._within_budget(update, opened)
         predicted = self.measurement.before(update, batches, records, result, repeated)
         over = self._over(update)
-        update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
         sent = SentUpdate(update, batches, kept, part.after, truth, records.labels, disclosed=disclosed)
         return sent, [*predicted, *over]
 

@@ -24,6 +24,7 @@ from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.delayed import MOST_ARRIVED
+from streamfl.protocol.digits import BITS
 from streamfl.protocol.messages import (
     Join,
     LabelSums,
@@ -420,7 +421,7 @@ def _wrong_served(claim: Claim) -> str | None:
     else:
         none_right = correct == unanswered == 0
         possible = none_right and 0.0 <= served.absolute_error <= LARGEST_ERROR >= served.no_change >= 0.0
-    most = n * (1.0 + ROUNDING)
+    most = n * (1.0 + 2.0**-BITS)
     shares = served.shares.values()
     if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
         return "counts of predictions are out of range for this number of records"
