@@ -25,7 +25,7 @@ def in_few_bits(numbers: Numbers, records: int, residuals: Collection[str]) -> N
 
     >>> one = SlotLosses(loss=100.3, square=256.9, proper=0.0)
     >>> in_few_bits(Numbers(losses={"m": one}), 257, ()).losses["m"]
-    SlotLosses(loss=100.5, square=257.0, proper=0.0, history=0.0, history_share=0.0, history_records=0)
+    SlotLosses(loss=100.5, square=256.0, proper=0.0, history=0.0, history_share=0.0, history_records=0)
     """
     return replace(
         numbers,

@@ -28,6 +28,7 @@ CARRIED = KERNELS / "carried"
 SOURCES = (
     *sorted(KERNELS.glob("*.py")),
     CORE / "arrays.py",
+    CORE / "protocol" / "digits.py",
     CORE / "protocol" / "moments.py",
     CORE / "protocol" / "native" / "settings.py",
 )
