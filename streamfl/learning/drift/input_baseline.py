@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
-from streamfl.learning.drift.inputs import NAMED
+from streamfl.learning.drift.inputs import APART, KNOWN, NAMED
 from streamfl.learning.drift.means import room_for
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureMoved
@@ -28,9 +28,30 @@ from streamfl.protocol.moments import Moments
 # docs/choices.md, "When only the inputs move".
 MIN_STANDARD_ERRORS = 4.0
 
+# For so many rounds an alarm is of a move that was announced: by then its level is known. So many announced moves are
+# remembered.
+# docs/choices.md, "When only the inputs move".
+NEWS, MOST_ANNOUNCED = APART * KNOWN, 100
+
 # A mean that is off by a smaller part of the values' deviation explains no rise of a score.
 # docs/choices.md, "When only the inputs move".
 MIN_SHIFT = 0.25
+
+
+@dataclass(frozen=True)
+class Announced:
+    """That a feature has risen or fallen, as it was announced."""
+
+    feature: str
+    has_risen: bool
+    clients: tuple[str, ...]  # empty if it did at all of them
+    round: int
+
+    def covers(self, t: int, moved: FeatureMoved) -> bool:
+        """Tell whether people know of a move in round t by this announcement."""
+        same = self.feature == moved.feature and self.has_risen == (moved.after > moved.before)
+        at = not self.clients or (bool(moved.clients) and set(moved.clients) <= set(self.clients))
+        return same and at and t <= self.round + NEWS
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +84,7 @@ class InputBaseline:
     counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     explained: int = 0  # the round of the last alarm that moved inputs explained; 0 before any
-    # The features announced since the last restart, each with whether it was last said to have risen.
-    announced: tuple[tuple[str, bool], ...] = ()
+    announced: tuple[Announced, ...] = ()  # what was announced since the last restart, and not long ago
 
     def moved(self, t: int, sent: Mapping[str, Moments]) -> tuple[FeatureMoved, ...]:
         """Return the features whose means in round t surely differ, the surest first, at most 20.
@@ -96,23 +116,26 @@ class InputBaseline:
             for known in [~np.isnan(off[:, j])]
         )
 
-    def is_news(self, moved: Collection[FeatureMoved]) -> bool:
-        """Tell whether one of these features was not yet announced as moved in this direction.
+    def is_news(self, t: int, moved: Collection[FeatureMoved]) -> bool:
+        """Tell whether one of these features was not yet announced as moved in this direction at these clients.
 
         An alarm follows an announced move if labels come later than their records, or if models were slow to suffer
         from it; people need not hear of that move twice.
 
-        >>> hot = FeatureMoved("heat", 20.0, 34.0, (), 4, 90, 12.0)
-        >>> baseline = InputBaseline().with_announced([hot])
-        >>> baseline.is_news([replace(hot, before=22.0)]), baseline.is_news([replace(hot, after=12.0)])
-        (False, True)
+        >>> hot = FeatureMoved("heat", 20.0, 34.0, ("m1", "m2"), 2, 90, 12.0)
+        >>> baseline = InputBaseline().with_announced(90, [hot])
+        >>> baseline.is_news(95, [replace(hot, before=22.0, clients=("m2",))])
+        False
+        >>> [baseline.is_news(95, [one]) for one in (replace(hot, after=12.0), replace(hot, clients=()))]
+        [True, True]
         """
-        return any((one.feature, one.after > one.before) not in self.announced for one in moved)
+        return any(not any(one.covers(t, new) for one in self.announced) for new in moved)
 
-    def with_announced(self, moved: Collection[FeatureMoved]) -> "InputBaseline":
-        """Return the baseline after these features were announced."""
-        said = {one.feature: one.after > one.before for one in moved}
-        return replace(self, announced=tuple(sorted((dict(self.announced) | said).items())))
+    def with_announced(self, t: int, moved: Collection[FeatureMoved]) -> "InputBaseline":
+        """Return the baseline after these features were announced in round t."""
+        recent = [one for one in self.announced if t <= one.round + NEWS]
+        new = [Announced(one.feature, one.after > one.before, one.clients, t) for one in moved]
+        return replace(self, announced=tuple([*recent, *new][-MOST_ANNOUNCED:]))
 
     def after(self, sent: Mapping[str, Moments], *, since: Callable[[str], int]) -> "InputBaseline":
         """Return the baseline after a round.

@@ -98,7 +98,8 @@ class SpreadBaseline:
         since
             Returns the round since which a client's held-out records are gathered.
         """
-        new = [name for name in sent if name not in set(self.clients)][: PAIRS - len(self.clients)]
+        before = set(self.clients)
+        new = [name for name in sent if name not in before][: PAIRS - len(self.clients)]
         clients, sums = (*self.clients, *new), np.pad(self.sums, ((0, 0), (0, len(new))))
         places = {name: i for i, name in enumerate(clients)}
         for name, spread in sent.items():

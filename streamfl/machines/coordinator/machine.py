@@ -501,10 +501,11 @@ class Coordinator:
         member, update = self.state.members.get(event.client), event.message if isinstance(event, Signed) else event
         if member is None or not isinstance(update, Update):
             return
-        self._unsaved.deadline = self._unsaved.deadline.with_late(event.client)
-        if member.awaited:
-            return
-        if self._admission.shows_work(update, member, self.state):
+        if not self._admission.shows_work(update, member, self.state):
+            return  # an old one, perhaps sent again by anybody
+        if not member.left and event.client not in self._unsaved.updates:
+            self._unsaved.deadline = self._unsaved.deadline.with_late(event.client)
+        if not member.awaited:
             self._change(event.client, replace(member.copy(), awaited=True))
 
     def _unusable(self, client: str, reason: str) -> Refused:

@@ -35,7 +35,10 @@ def close_if_due(recovery: Recovery, now: float) -> list[CoordinatorDecision]:
     due = closes_at(standing)
     if due is None or now < due:
         return []
-    if standing.phase is not Phase.COLLECTING or _has_something(standing):
+    if standing.phase is not Phase.COLLECTING:
+        return recovery.close(now)
+    if _has_something(standing):
+        standing.unsaved.pass_deadline()
         return recovery.close(now)
     standing.unsaved.restart_deadline(now)
     return []

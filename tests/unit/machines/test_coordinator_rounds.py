@@ -407,6 +407,27 @@ def test_a_round_waits_at_most_four_times_as_long_and_not_for_strangers():
     assert waited == [3.0, 6.0, 12.0, 12.0, 12.0, 6.0]
 
 
+def test_old_updates_that_are_sent_again_keep_no_round_waiting():
+    machine = coordinator(3, deadline=3.0)
+    first = opened = begun(machine, "c0", "c1", "c2")
+    now = 0.0
+    for t in range(3):
+        feed(machine, *(answer(opened, name, start=4 * t) for name in ("c0", "c1")), now=now)
+        due = machine.wakes_at
+        assert due == now + 3.0
+        (opened,) = broadcast(feed(machine, Tick(), now=due), RoundOpened)
+        feed(machine, *(answer(first, name) for name in ("c0", "c1", "c2")), now=due)  # c2 has never been in time
+        now = due
+
+
+def test_a_round_that_its_quorum_closed_makes_none_wait_longer():
+    machine = coordinator(4, deadline=3.0, quorum=1)
+    first = begun(machine, "c0", "c1", "c2", "c3")
+    feed(machine, answer(first, "c0"), now=1.0)
+    feed(machine, *(answer(first, name) for name in ("c1", "c2", "c3")), now=2.0)
+    assert machine.wakes_at == 1.0 + 3.0
+
+
 def test_a_client_that_missed_some_rounds_is_not_waited_for_until_it_sends_again():
     machine = coordinator(2, deadline=3.0, expire_after=2)
     opened = begun(machine, "c0", "c1")

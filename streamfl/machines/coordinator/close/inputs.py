@@ -79,7 +79,7 @@ def baseline_after(
         after = replace(after, explained=state.round)
     if any(isinstance(one, Restart) for one in decided):
         after = replace(after, announced=())
-    return after.with_announced([one for each in announced for one in each.moved])
+    return after.with_announced(state.round, [one for each in announced for one in each.moved])
 
 
 def spread_baseline_after(closing: Closing, state: CoordinatorState) -> SpreadBaseline:
@@ -132,7 +132,7 @@ def with_news(made: Sequence[Announcement], baseline: InputBaseline) -> tuple[An
     """Return the announcements of a round, without explanations of alarms by moves that were announced before."""
 
     def is_known(each: Announcement) -> bool:
-        return isinstance(each, InputsMoved) and bool(each.moved) and not baseline.is_news(each.moved)
+        return isinstance(each, InputsMoved) and bool(each.moved) and not baseline.is_news(each.round, each.moved)
 
     return tuple(each for each in made if not is_known(each))
 

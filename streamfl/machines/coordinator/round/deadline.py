@@ -16,7 +16,8 @@ class Deadline:
 
     Examples
     --------
-    >>> deadline = Deadline(in_time=2).with_late("a").with_late("b").with_late("b")
+    >>> deadline = Deadline(has_passed=True).next(in_time=2, took=5.0, least=5.0)
+    >>> deadline = deadline.with_late("a").with_late("b").with_late("b")
     >>> deadline.seconds(5.0), deadline.with_late("c").seconds(5.0)
     (5.0, 10.0)
     >>> slow = deadline.with_late("c").next(in_time=5, took=7.0, least=5.0)
@@ -24,10 +25,12 @@ class Deadline:
     (10.0, 5.0)
     """
 
-    in_time: int | None = None  # the updates of the round that closed last; None if that is not known
+    # The updates in time of the round that closed last; None if its deadline did not close it.
+    in_time: int | None = None
     late: frozenset[str] = frozenset()  # the members of which an update came too late since then
     doublings: int = 0
     came: float = 0.0  # when the last update of the open round came, in seconds
+    has_passed: bool = False  # whether the deadline closes the open round
 
     def seconds(self, least: float) -> float:
         """Return how long the open round waits; `least` is the setting."""
@@ -57,4 +60,4 @@ class Deadline:
             The setting.
         """
         is_too_long = self.doublings > 0 and not self.are_most_late and took <= self.seconds(least) / 2.0
-        return Deadline(in_time, doublings=self.doublings - is_too_long)
+        return Deadline(in_time if self.has_passed else None, doublings=self.doublings - is_too_long)

@@ -116,6 +116,10 @@ class Unsaved:
             self.begun = opened.message.round, opened.since
         self.refusals = self.refusals.for_next_entry()
 
+    def pass_deadline(self) -> None:
+        """Note that the deadline closes the open round."""
+        self.deadline = replace(self.deadline, has_passed=True)
+
     def end_deadline(self, least: float) -> None:
         """Begin the deadline of the next round: how long it is depends on when the updates of this one came."""
         took = self.deadline.came - self.open_round.waited_from

@@ -33,7 +33,7 @@ class PastPredictions:
 
     _kept: dict[int, PastPrediction] = field(default_factory=dict)
     _numbers: int = 0
-    _learnt: list[int] = field(default_factory=list)
+    _learnt: set[int] = field(default_factory=set)
 
     def keep(self, position: int, said: PastPrediction | None) -> None:
         """Keep what was said of the record at a position; the oldest is forgotten if all would be too large."""
@@ -48,14 +48,14 @@ class PastPredictions:
     def of(self, positions: IntArray) -> list[PastPrediction | None]:
         """Return what was said of records that are learnt now, and again if their update is made again."""
         known = positions.tolist()
-        self._learnt += [position for position in known if position in self._kept]
+        self._learnt.update(position for position in known if position in self._kept)
         return [self._kept.get(position) for position in known]
 
     def forget_learnt(self) -> None:
         """Forget the records that have been learnt: they are in the ledger."""
         for position in self._learnt:
             self._forget(position)
-        self._learnt = []
+        self._learnt = set()
 
     def _forget(self, position: int) -> None:
         said = self._kept.pop(position, None)
