@@ -28,10 +28,10 @@ from streamfl.protocol.moments import Moments
 # docs/choices.md, "When only the inputs move".
 MIN_STANDARD_ERRORS = 4.0
 
-# For so many rounds an alarm is of a move that was announced: by then its level is known. So many announced moves are
-# remembered.
+# For so many rounds a finding may be of a move that was announced: by then its level is known. So many moves are
+# remembered. One that goes so much farther is another one.
 # docs/choices.md, "When only the inputs move".
-NEWS, MOST_ANNOUNCED = APART * KNOWN, 100
+NEWS, MOST_ANNOUNCED, FARTHER = APART * KNOWN, 100, 1.5
 
 # A mean that is off by a smaller part of the values' deviation explains no rise of a score.
 # docs/choices.md, "When only the inputs move".
@@ -40,18 +40,21 @@ MIN_SHIFT = 0.25
 
 @dataclass(frozen=True)
 class Announced:
-    """That a feature has risen or fallen, as it was announced."""
+    """That a feature has moved, as it was announced."""
 
     feature: str
-    has_risen: bool
+    before: float
+    after: float
     clients: tuple[str, ...]  # empty if it did at all of them
     round: int
 
     def covers(self, t: int, moved: FeatureMoved) -> bool:
         """Tell whether people know of a move in round t by this announcement."""
-        same = self.feature == moved.feature and self.has_risen == (moved.after > moved.before)
-        at = not self.clients or (bool(moved.clients) and set(moved.clients) <= set(self.clients))
-        return same and at and t <= self.round + NEWS
+        if self.feature != moved.feature or t > self.round + NEWS:
+            return False
+        shift, now = self.after - self.before, moved.after - self.before
+        is_same = shift * (moved.after - moved.before) > 0.0 and abs(now) <= FARTHER * abs(shift)
+        return is_same and (not self.clients or (bool(moved.clients) and set(moved.clients) <= set(self.clients)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,24 +120,25 @@ class InputBaseline:
         )
 
     def is_news(self, t: int, moved: Collection[FeatureMoved]) -> bool:
-        """Tell whether one of these features was not yet announced as moved in this direction at these clients.
+        """Tell whether one of these features was not yet announced as moved so far, this way, at these clients.
 
-        An alarm follows an announced move if labels come later than their records, or if models were slow to suffer
-        from it; people need not hear of that move twice.
+        The records of some clients show a move later than those of others. An alarm follows it if labels come later
+        than their records, or if models were slow to suffer from it. People need not hear of it twice.
 
         >>> hot = FeatureMoved("heat", 20.0, 34.0, ("m1", "m2"), 2, 90, 12.0)
         >>> baseline = InputBaseline().with_announced(90, [hot])
         >>> baseline.is_news(95, [replace(hot, before=22.0, clients=("m2",))])
         False
-        >>> [baseline.is_news(95, [one]) for one in (replace(hot, after=12.0), replace(hot, clients=()))]
-        [True, True]
+        >>> others = replace(hot, after=12.0), replace(hot, after=48.0), replace(hot, clients=())
+        >>> [baseline.is_news(95, [one]) for one in others]
+        [True, True, True]
         """
         return any(not any(one.covers(t, new) for one in self.announced) for new in moved)
 
     def with_announced(self, t: int, moved: Collection[FeatureMoved]) -> "InputBaseline":
         """Return the baseline after these features were announced in round t."""
         recent = [one for one in self.announced if t <= one.round + NEWS]
-        new = [Announced(one.feature, one.after > one.before, one.clients, t) for one in moved]
+        new = [Announced(one.feature, one.before, one.after, one.clients, t) for one in moved]
         return replace(self, announced=tuple([*recent, *new][-MOST_ANNOUNCED:]))
 
     def after(self, sent: Mapping[str, Moments], *, since: Callable[[str], int]) -> "InputBaseline":

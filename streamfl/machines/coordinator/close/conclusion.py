@@ -72,6 +72,7 @@ def conclusion(
     labels = state.agreement.registry.labels if state.agreement is not None else ()
     made = with_news(announcements(entry, state.profile.noticed, decided, members, labels), state.input_baseline)
     early = are_arrivals_compared(closing)
+    moved = tuple(one for one in moved if state.input_baseline.is_news(entry.round, [one]))
     made = with_moved(made, moved, entry, inputs, {} if early else members)
     standstill, stuck = state.standstill.after(state.round, described(closing, state.registry))
     made = with_stuck(made, stuck, entry, standstill.threshold, {} if early else members)
