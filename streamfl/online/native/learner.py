@@ -49,6 +49,7 @@ from streamfl.protocol.native.settings import (
     MEMORIES,
     NONE,
     OWN,
+    OWN_RATES,
     TOUCHED,
     NativeSettings,
 )
@@ -785,18 +786,20 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
         and len(learning.agreed.best) == learning.agreed.stacked.shape[1] == count + 1
         and learning.agreed_predictions.by_expert.shape == (count + 1, columns)
-        and (not len(learning.own.weights) or _is_sound_own(learning.own, features, columns))
+        and (
+            not len(learning.own.weights) or _is_sound_own(learning.own, features, columns, targets=learning.targets)
+        )
         and (not len(last.predictions.by_expert) or _is_sound_last(last, columns, targets=learning.targets))
     )
 
 
-def _is_sound_own(own: Own, features: int, columns: int) -> bool:
+def _is_sound_own(own: Own, features: int, columns: int, *, targets: bool) -> bool:
     """Tell whether the own model has room for so many names, and perhaps some that are gone."""
     inputs, outputs = own.weights.shape
     ferns, pairs = len(own.cells) - len(own.pairs), len(own.pairs)
     return (
         inputs > features
-        and outputs >= columns
+        and outputs >= len(own.predicted) == len(own.lengths)
         and own.table.shape == (ferns * CELLS + pairs * PAIR_CELLS, outputs)
         and own.pairs.shape == (pairs, 2)
         and int(own.pairs.min(initial=0)) >= 0
@@ -804,7 +807,9 @@ def _is_sound_own(own: Own, features: int, columns: int) -> bool:
         and own.trust.shape == own.cells.shape
         and CELLS == 1 << DEPTH
         and own.known.shape == (outputs,)
-        and own.predicted.shape == own.given.shape == (columns,)
+        and own.given.shape == (columns,)
+        and len(own.predicted) == (len(own.at_rates.by_expert) if targets else columns)
+        and len(own.rates.best) == len(OWN_RATES) == len(own.at_rates.by_expert)
         and own.z.shape == (inputs,)
         and all(part.shape[-1:] == (inputs - 1,) for part in own.scales)
         and len(own.scales.first) == FIRST

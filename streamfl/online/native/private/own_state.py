@@ -6,7 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.moments import FEWEST
+from streamfl.protocol.native.settings import OWN_RATES
 
 # The values of the running means, see `kernels.own.OWN_RUNNING`; and the sums of the scale, see `Scales`.
 RUNNING, SCALES, FIRST_VALUES = 6, 7, 4
@@ -31,6 +33,7 @@ class OwnState:
     running: FloatArray
     pairs: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
     trust: FloatArray = field(default_factory=lambda: np.zeros(0))
+    rates: MixtureState | None = None  # the mixture of its rates, for targets
 
     @property
     def is_older(self) -> bool:
@@ -42,7 +45,7 @@ class OwnState:
 
         It does not tell whether `pairs`, `trust` and `cells` are as many as a model has.
         """
-        columns, d = 1 if targets else len(self.labels), len(self.features)
+        columns, d = len(OWN_RATES) if targets else len(self.labels), len(self.features)
         shapes = [(FEWEST, d) if k == FIRST_VALUES else (d,) for k in range(SCALES)]
         numbers = (self.weights, self.table, self.trust, self.known, self.running)
         return (
@@ -61,6 +64,8 @@ class OwnState:
             and bool(np.isin(self.scales[-2], np.arange(FEWEST)).all())
             and bool((self.scales[1] >= 0.0).all())
             and self.running.shape == (RUNNING,)
+            and targets == (self.rates is not None)
+            and (self.rates is None or self.rates.is_sound)
             and all(bool(np.isfinite(part).all()) for part in numbers)
             and bool((self.running[:2] >= 0.0).all())
         )
