@@ -239,6 +239,15 @@ def test_what_rounding_keeps_back_is_told_with_the_next_change():
     assert (second.table[7, 0, 0], bool(second.kept_back.table.any())) == (0.25, False)
 
 
+def test_in_the_first_round_rows_of_the_table_go_to_the_nearest_step():
+    # Half a step, which would wait later: nobody knows anything else of the cell.
+    moved = [replace(part(1, 0.0, c7=(1, cell)), steps=STEPS) for cell in (0.0, 0.25)]
+    first, change = after(*moved, steps=None)
+    assert (change.cells.tolist(), first.table[7, 0].tolist()) == ([7.0], [0.25, -0.25])
+    assert first.kept_back.table[7, 0].tolist() == [-0.125, 0.125]
+    assert after(*moved)[1].cells.size == 0
+
+
 def test_what_is_kept_back_grows_with_the_names_and_is_published_to_nobody():
     first, _ = after(part(1, 0.0625, c7=(1, 0.0625)))
     assert first.kept_back.table[7].any()
