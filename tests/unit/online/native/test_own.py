@@ -13,7 +13,7 @@ from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.private import own_state
 from streamfl.online.native.private.own import OwnModel
-from streamfl.protocol.native.settings import NativeSettings
+from streamfl.protocol.native.settings import OWN_RATES, NativeSettings
 from streamfl.sampling import generator
 
 pytestmark = pytest.mark.compiles
@@ -51,7 +51,7 @@ def test_a_step_of_targets_by_hand():
     own = taught([3.0, 5.0], [10.0, 16.0], targets=True)
     # After the first the mean is 10, and nothing else is left to learn; then it is 13, and 3 are.
     assert own.arrays.running["mean"] == 13.0
-    assert own.arrays.weights.ravel() == pytest.approx([10.0 / 6.0 * 3.0, 0.0])
+    assert own.arrays.weights.T == pytest.approx(np.tile([10.0 / 6.0 * 3.0, 0.0], (len(OWN_RATES), 1)))
 
 
 def test_before_ten_records_it_says_what_all_others_say():

@@ -10,6 +10,8 @@ from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.private.own import OwnModel
 from streamfl.protocol.native.settings import OWN_RATES
 
+pytestmark = pytest.mark.compiles
+
 NAMES = ("x", "z")
 
 
