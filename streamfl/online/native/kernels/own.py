@@ -197,7 +197,7 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
         for c in range(len(errors)):
             own.weights[j, c] -= sees * own.z[j] * own.lengths[c] * errors[c]
     if len(own.cells):
-        step_cells(own, weight, running.error * math.sqrt(len(errors)) if targets else 1.0)
+        step_cells(own, weight, running.error if targets else 1.0)
 
 
 @inner
@@ -243,7 +243,7 @@ def step_cells(own: Own, weight: float, unit: float) -> None:
     """Step the cells of the record by its errors, which are in `predicted`, and the trust in ferns and pairs.
 
     Where a cell says what would have made the error smaller, its fern or pair is trusted more (Cesa-Bianchi, Mansour,
-    Stoltz 2007). `weight` is that of all cells; `unit` the usual error, of targets for all rates, 0 before any.
+    Stoltz 2007). `weight` is that of all cells; `unit` the usual error, 0 before any.
     """
     count, total = len(own.cells), 0.0
     for k in range(count):

@@ -206,6 +206,7 @@ class OwnModel:
         own._running[0] = tuple(state.running)
         if state.rates is not None:
             own.rates.restore(state.rates)
+            own.rates.mixing.targets.near[:], own.rates.mixing.targets.seen[:] = np.nan, 0.0  # it counts no targets
         return own
 
 
