@@ -111,7 +111,7 @@ paper: setup
 bench-river: setup
 	@mkdir -p results
 	$(BIN)/python benchmarks/on_river.py --data $(DATA) $(if $(RIVER_SIZE),--size $(RIVER_SIZE)) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
-	  --json results/river.json --markdown results/river.md
+	  --json results/river.json
 
 # Federations whose clients are real, by each way of predicting their records: those of packages, and with DATA=DIR the
 # files *.npz there. Six minutes of CPU time for the first 8,000 records of twelve; RECORDS=all takes all. Runs are

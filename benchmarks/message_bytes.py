@@ -83,11 +83,11 @@ def parts_of(data: bytes) -> dict[str, int]:
         at = left.at
         numbers(left)
         sizes[name] += left.at - at
-    first: dict[tuple[int, ...], Any] = {}
+    before: dict[tuple[int, ...], Any] = {}
     for name in _arrays(json.loads(text), ""):
         at = left.at
-        x = array_bytes.read(left, first, 2**25)
-        first.setdefault(x.shape, x)
+        x = array_bytes.read(left, before, 2**25)
+        before.setdefault(x.shape, []).append(x)
         sizes[name] += left.at - at
     return dict(sizes)
 

@@ -1,12 +1,11 @@
-"""Measures a live federation on a real broker: throughput, delays, recovery, and the cost of idling.
+"""Measures a live federation on a real broker: throughput, recovery from kills, and takeovers.
 
-    python benchmarks/on_kafka.py --json results.json                       everything, about an hour
+    python benchmarks/on_kafka.py --json results.json                       everything
     python benchmarks/on_kafka.py --tenth --json tenth.json throughput      a tenth of one part
 
-Parts: throughput, restart-delay, empty-round, recovery, takeover (--runs 200), loaded (--minutes 60), idle, answers,
-answer-delay. Unless --bootstrap names a broker, an Apache Kafka is started in a temporary folder. The processes are
-those that a user starts. Finished measurements are kept in the JSON file and not repeated. (This file is not named
-kafka.py, which would hide the library.)
+Parts: throughput, recovery, takeover (--runs 200), loaded (--minutes 60). Unless --bootstrap names a broker, an
+Apache Kafka is started in a temporary folder. The processes are those that a user starts. Finished measurements are
+kept in the JSON file and not repeated. (This file is not named kafka.py, which would hide the library.)
 """
 
 import json
@@ -22,21 +21,16 @@ from typing import Any
 import click
 
 from deploy.broker import Broker
-from live import delays, idle, recovery, scoring, standby, throughput
+from live import recovery, standby, throughput
 from live.federation import World
 from streamfl.errors import StreamflError
 
 LIBS = Path(__file__).parents[1] / ".kafka" / "libs"
 PARTS = {
     "throughput": (throughput.measure, throughput.table),
-    "restart-delay": (delays.restart_delay, delays.restart_table),
-    "empty-round": (delays.empty_round, delays.empty_table),
     "recovery": (recovery.recovery, recovery.table),
     "takeover": (standby.takeover, standby.takeover_table),
     "loaded": (standby.loaded, standby.loaded_table),
-    "idle": (idle.idle, idle.table),
-    "answers": (scoring.rates, scoring.rate_table),
-    "answer-delay": (scoring.delays, scoring.delay_table),
 }
 
 
@@ -62,7 +56,7 @@ def machine(broker: str) -> dict[str, Any]:
 @click.option(
     "--minutes",
     type=click.FloatRange(0.0, min_open=True),
-    help="Minutes of idling, or of load. Default: 10, or 1 with --tenth.",
+    help="Minutes of load. Default: 10, or 1 with --tenth.",
 )
 @click.option("--load", type=click.IntRange(0), help="Busy loops of the part loaded. Default: one for each core.")
 @click.option("--tenth", is_flag=True, help="Measure with a tenth of the size, to try it out.")

@@ -3,11 +3,10 @@
     python benchmarks/on_river.py --data DIR --json results/river.json                     everything there is
     python benchmarks/on_river.py --data DIR --json results/river.json --size 2000         2,000 records of each
     python benchmarks/on_river.py --data DIR --json results/river.json --methods streamfl  one method
-    python benchmarks/on_river.py --data DIR --json results/river.json --table-only        what there is so far
 
 DIR holds elec2.npz. CapyMOA needs Java and an environment of its own (`pip install capymoa`); --capymoa-python names
-its interpreter. Finished runs are kept in the JSON file and not repeated, unless --again names their method. Several
-calls may share a file.
+its interpreter. A line says what each run has; `--runs F` writes what docs/results.md shows. Finished runs are kept
+in the JSON file and not repeated, unless --again names their method. Several calls may share a file.
 """
 
 import sys
@@ -21,9 +20,8 @@ from river_peers.methods import METHODS, ONE, PEERS, VARIANTS
 from river_peers.paired import BATCHES
 from river_peers.plan import Bench, FailedError, UnavailableError, Wanted, wanted
 from river_peers.results import Results, Run
-from river_peers.shown import rows
+from river_peers.shown import Found, rows
 from river_peers.streams import STREAMS, Stream, stream
-from river_peers.summary import Found, pairs, summary
 from streamfl.errors import StreamflError, UsageError
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
@@ -105,13 +103,6 @@ def run_line(run: Run) -> str:
     "--jobs", default=1, type=click.IntRange(min=1), help="Parallel runs; more than one distorts the speeds."
 )
 @click.option("--capymoa-python", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--markdown", type=click.Path(dir_okay=False, path_type=Path), help="Also write the tables to this file."
-)
-@click.option("--table-only", is_flag=True, help="Run nothing.")
-@click.option(
-    "--pair", help="METHOD,METHOD or METHOD:VARIANT,METHOD:VARIANT: print their difference on every stream."
-)
 def main(
     path: Path,
     data: Path | None,
@@ -125,9 +116,6 @@ def main(
     again: str,
     jobs: int,
     capymoa_python: Path | None,
-    markdown: Path | None,
-    table_only: bool,
-    pair: str | None,
 ) -> None:
     names = listed(streams, STREAMS, "--streams")
     chosen = listed(methods, CHEAP_FIRST, "--methods")
@@ -136,26 +124,13 @@ def main(
     which = [int(seed) for seed in seeds.split(",")]
     results = Results.read(path)
     tables = {name: stream(name, data, size) for name in names}
-    if not (table_only or pair):
-        todo = missing(results, list(wanted(names, chosen, asked, which)), tables, anew)
-        click.echo(f"{len(todo)} runs", err=True)
-        for line in made(Bench(tables, capymoa_python, here), results, todo, jobs):
-            click.echo(line, err=True)
-    found = Found(results, {name: records.digest for name, records in tables.items()}, which)
-    text = pairs(found, *both(pair)) if pair else summary(found)
-    click.echo(text)
-    if markdown is not None:
-        markdown.write_text(text, encoding="utf-8")
+    todo = missing(results, list(wanted(names, chosen, asked, which)), tables, anew)
+    click.echo(f"{len(todo)} runs")
+    for line in made(Bench(tables, capymoa_python, here), results, todo, jobs):
+        click.echo(line)
     if kept is not None:
+        found = Found(results, {name: records.digest for name, records in tables.items()}, which)
         run_file.write(kept, [Kept(Origin.now("river"), row) for row in rows(found)])
-
-
-def both(pair: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return two methods, each with its variant."""
-    named = [(method, variant or ONE) for method, _, variant in (part.partition(":") for part in pair.split(","))]
-    if len(named) != 2 or not all(method in METHODS and variant in VARIANTS for method, variant in named):
-        raise UsageError(f"--pair {pair}: give two methods, separated by a comma")
-    return named[0], named[1]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 Ten clients of 50 records in 150 rounds; ten features, three labels drawn from a softmax of the features. `ar`: the
 mean of the inputs follows an AR(1) process by round; `day`: it rises and falls with a period of 24 rounds; `season`:
-of 200; `cases`: easy and hard records take turns of twelve rounds; `none`: nothing moves. With `misfit` the logits
+of 200; `cases`: easy and hard records take turns of twelve rounds; `bursts`: in three rounds of fifteen, three in ten
+records are four times as far from the middle; `week`: on two days of seven, of four rounds each, four features are
+higher; `copies`: each record comes ten times; `none`: nothing moves. With `misfit` the logits
 have products and squares of features, which no linear model has. `turned 20` and `turned 45`: the weights turn by so
 many degrees in round 51, and back in round 101; `renamed`: in the rounds between, the third of the first label with
 the largest last feature has the second label. The detectors see the same streams.
@@ -29,7 +31,10 @@ from streamfl_benchmarks.run_file import Row, continued
 
 ROUNDS, CLIENTS, RECORDS = 150, 10, 50
 FEATURES, LABELS = 10, 3
-STREAMS = ("none", "ar", "ar misfit", "day misfit", "season misfit", "cases")
+STREAMS = (
+    "none", "ar", "ar misfit", "day misfit", "season misfit", "week misfit",
+    "cases", "cases misfit", "bursts", "copies",
+)  # fmt: skip
 DRIFTS = ("turned 20", "turned 45", "renamed")
 AT = (51, 101)  # first rounds of small drifts
 
@@ -47,6 +52,9 @@ def drawn(stream: str, seed: int) -> tuple[Table, dict[str, Log]]:
     if stream.startswith("turned"):
         Z[there] = X[there] @ turned(W, float(stream.split()[1]), rng)
     y = (Z + rng.gumbel(size=Z.shape)).argmax(axis=1).astype(np.float64)
+    if stream == "copies":
+        first = np.arange(len(t)) // 10 * 10
+        X, y = X[first], y[first]
     if stream == "renamed":
         y[there & (y == 0.0) & (X[:, -1] > np.quantile(X[y == 0.0, -1], 2.0 / 3.0))] = 1.0
     names = tuple(f"x{j}" for j in range(FEATURES))
@@ -69,8 +77,12 @@ def moved(how: str, X: FloatArray, t: IntArray, rng: np.random.Generator) -> Flo
         shift = np.sin(2.0 * np.pi * t / 24.0)[:, None] * first_four
     elif how == "season":
         shift = 1.5 * np.sin(2.0 * np.pi * t / 200.0)[:, None] * first_four
+    elif how == "week":
+        shift = 1.5 * (t // 4 % 7 >= 5)[:, None] * first_four
     elif how == "cases":
         factor = np.where((t // 12) % 2 == 0, 2.0, 0.5)
+    elif how == "bursts":
+        factor = np.where((t % 15 >= 12) & (rng.random(len(t)) < 0.3), 4.0, 1.0)
     return factor[:, None] * X + shift
 
 

@@ -218,23 +218,6 @@ def _decoded(found: Iterable[Any]) -> list[Timed]:
     return [timed for timed in decoded if isinstance(timed.message, FromCoordinator)]
 
 
-def times_of(bootstrap: str, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-    """Return the timestamp of one message of each partition, seconds since 1970."""
-    reader = _consumer(bootstrap)
-    found = {}
-    try:
-        for partition, offset in places.items():
-            reader.assign([partition])
-            reader.seek(partition, offset)
-            until = time.monotonic() + 30
-            while partition not in found and time.monotonic() < until:
-                for message in reader.poll(timeout_ms=500, max_records=1).get(partition, ()):
-                    found[partition] = message.timestamp / 1000
-    finally:
-        reader.close()
-    return found
-
-
 def logged(log: Path, event: str) -> list[tuple[float, dict[str, Any]]]:
     """Return the log lines of a process about an event, with their times."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("{")]

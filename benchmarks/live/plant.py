@@ -257,6 +257,7 @@ class Watch:
     commands: dict[str, list[str]]
     running: dict[str, Process] = field(default_factory=dict)
     killed: list[tuple[float, str]] = field(default_factory=list)
+    failed: list[tuple[float, str]] = field(default_factory=list)  # those that ended by themselves
     used: list[tuple[float, dict[str, tuple[float, float]]]] = field(default_factory=list)
     ended: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -274,6 +275,13 @@ class Watch:
             pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
             found[name] = round(pages * 4096 / 1e6, 1), round(self.ended[name] + process.usage().seconds, 1)
         self.used.append((round(now, 1), found))
+
+    def attend(self, now: float) -> None:
+        """Start processes again that have ended by themselves, as a supervisor does."""
+        for name in [name for name, process in self.running.items() if process.has_ended()]:
+            self.failed.append((round(now, 1), name))
+            self.kill(name)
+            self.start(name)
 
     def kill(self, name: str) -> None:
         """Kill a process, as a power cut would."""
@@ -334,6 +342,7 @@ def attended(plant: Plant, watch: Watch, course: Course, seconds: float) -> None
     next_kill, next_look = course.kill_every, 0.0
     stop, go = STOPPED * plant.seconds, STOPPED * plant.seconds + STOP * seconds
     for now in plant.run():
+        watch.attend(now)
         if now >= next_look and watch.running:
             watch.look(now)
             next_look = now + max(10.0, seconds / 60.0)
@@ -410,6 +419,7 @@ def told(live: Federation, plant: Plant, watch: Watch, began: float) -> dict[str
         "by machine alone": plant.alone.accuracy,
         "drifts": [announced(one, plant, began) for one in heard if isinstance(one.message, Announcement)],
         "killed": watch.killed,
+        "failed": watch.failed,
         "used": watch.used,
     }
 

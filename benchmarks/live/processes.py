@@ -1,11 +1,10 @@
 """Starts, watches and ends processes by their ids, and measures their CPU time."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +16,9 @@ LINES_OF_LOG = 8  # in an error
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU seconds of a process since it began: in all, and by the id of its threads."""
+    """CPU seconds of a process since it began."""
 
     seconds: float
-    threads: Mapping[int, float]
 
 
 class Process:
@@ -55,10 +53,11 @@ class Process:
         return self._child.pid
 
     def require_alive(self) -> None:
-        if self._ended():
+        if self.has_ended():
             raise PeerError(f"{self.log.stem} has ended ({self._child.returncode}):\n{self.last_words()}")
 
-    def _ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Tell whether it has ended, by itself or not."""
         if self._child.returncode is None:
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -69,7 +68,7 @@ class Process:
     def wait(self, seconds: float) -> None:
         """Wait until it has ended by itself, as it should: with exit code 0."""
         until = time.monotonic() + seconds
-        while not self._ended():
+        while not self.has_ended():
             if time.monotonic() > until:
                 raise PeerError(f"{self.log.stem} has not ended within {seconds:.0f} s:\n{self.last_words()}")
             time.sleep(0.01)
@@ -78,20 +77,20 @@ class Process:
 
     def kill(self) -> None:
         """Kill it, as a power cut would."""
-        if not self._ended():
+        if not self.has_ended():
             self._child.kill()
             self._reap(10.0)
 
     def stop(self) -> None:
         """Ask it to end, and kill it if it does not."""
-        if not self._ended():
+        if not self.has_ended():
             self._child.terminate()
             self._reap(15.0)
         self.kill()
 
     def _reap(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while not self._ended() and time.monotonic() < until:
+        while not self.has_ended() and time.monotonic() < until:
             time.sleep(0.005)
 
     def last_words(self) -> str:
@@ -100,31 +99,10 @@ class Process:
 
     def usage(self) -> Usage:
         """Return its CPU time so far."""
-        tasks = Path(f"/proc/{self.pid}/task")
-        threads = {int(task.name): _seconds(task / "stat") for task in tasks.iterdir()}
-        return Usage(_seconds(Path(f"/proc/{self.pid}/stat")), threads)
-
-    def names(self) -> dict[int, str]:
-        """Return the Python name and innermost function of each thread, if py-spy is installed."""
-        named = {
-            int(task.name): (task / "comm").read_text().strip() for task in Path(f"/proc/{self.pid}/task").iterdir()
-        }
-        spy = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-        if spy is None:
-            return named
-        dump = subprocess.run([spy, "dump", "--pid", str(self.pid)], capture_output=True, text=True, check=False)
-        thread = 0
-        for line in dump.stdout.splitlines():
-            if line.startswith("Thread "):
-                thread = int(line.split()[1], 0)
-                named[thread] = line.split(": ", 1)[-1].strip('"')
-            elif thread and line.strip():
-                named[thread] += f", {line.strip()}"
-                thread = 0
-        return named
+        return Usage(self.cpu if self.has_ended() else _seconds(Path(f"/proc/{self.pid}/stat")))
 
 
 def _seconds(stat: Path) -> float:
-    """Return the user and system time of a process or thread, its children not counted."""
+    """Return the user and system time of a process, its children not counted."""
     after_name = stat.read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / TICKS

@@ -1,7 +1,7 @@
 """Writes covtype records to the log, repeated as often as needed."""
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,7 +13,6 @@ from streamfl.live.stopping import Stop
 from streamfl.records.files.covtype import covtype
 from streamfl.records.table import Table, shuffled
 from streamfl.run.dealing.dealing import Log
-from streamfl.run.dealing.imposed_drift import inject, parse
 
 
 def clients(n: int) -> list[str]:
@@ -35,20 +34,14 @@ def produced(of: Federation, names: list[str], each: int, *, end: bool) -> None:
 
 
 @contextmanager
-def arriving(of: Federation, names: list[str], each: int, rate: float, drift: str = "") -> Iterator[Future[int]]:
-    """Write records at a steady rate, so many a second in all, until every client has `each` or the block ends.
-
-    `drift` is imposed as `streamfl produce --inject` does it, by rounds of the federation's `size`.
-    """
+def arriving(of: Federation, names: list[str], each: int, rate: float) -> Iterator[None]:
+    """Write records at a steady rate, so many a second in all, until every client has `each` or the block ends."""
     table, settings, stop = shuffled(covtype(), 0), of.settings, Stop()
-    logs: Mapping[str, Log] = _logs(table, names, each)
-    if drift:
-        logs = inject(table, logs, parse(drift), settings.rounds.size, 0)
-    written = Production(table, logs, rate=rate)
+    written = Production(table, _logs(table, names, each), rate=rate)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(produce, settings, connect(settings), written, stop, lambda _: None)
         try:
-            yield writing
+            yield
         finally:
             stop.requested = True
         writing.result()

@@ -8,7 +8,6 @@ from scipy import stats
 
 BATCHES = 30
 LEVEL = 0.95
-NEAR = 0.005  # a difference that counts as none
 
 
 @dataclass(frozen=True)
@@ -18,16 +17,6 @@ class Difference:
     mean: float
     low: float
     high: float
-
-    @property
-    def at_or_above(self) -> bool:
-        """Return whether the first method is behind by less than a difference that counts."""
-        return self.mean >= -NEAR
-
-    @property
-    def surely(self) -> bool:
-        """Return whether that holds for the whole interval."""
-        return self.low >= -NEAR
 
 
 def difference(

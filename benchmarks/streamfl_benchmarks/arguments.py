@@ -12,16 +12,16 @@ from streamfl.errors import UsageError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def run_options(figure: str) -> Callable[[Command], Command]:
+def run_options(figure: str = "") -> Callable[[Command], Command]:
     """Return what adds the options of a command that makes runs: how many at a time, and its files.
 
     Parameters
     ----------
     figure
-        What `--figure` draws.
+        What `--figure` draws; the command has no such option if it is empty.
     """
     file = click.Path(path_type=Path)
-    options = (
+    options = [
         click.option("--jobs", type=click.IntRange(1), help="Parallel runs. Default: one per core."),
         click.option(
             "--json",
@@ -31,8 +31,9 @@ def run_options(figure: str) -> Callable[[Command], Command]:
             help="File of finished runs; those in it are skipped, also if a method has changed since.",
         ),
         click.option("--markdown", type=file, metavar="F", help="Also write the table to this file."),
-        click.option("--figure", type=file, metavar="F", help=f"{figure} (SVG)."),
-    )
+    ]
+    if figure:
+        options.append(click.option("--figure", type=file, metavar="F", help=f"{figure} (SVG)."))
 
     def add(command: Command) -> Command:
         for option in reversed(options):

@@ -27,6 +27,13 @@ _ESTIMATORS = (*_FEDERATION, "streamfl/run/estimators")
 _RIVER = tuple(
     f"benchmarks/river_peers/{name}.py" for name in ("dealing", "intercept", "methods", "streams", "trial")
 )
+_PLANT = (
+    *_FEDERATION,
+    "streamfl/live",
+    "streamfl/wire",
+    "connectors/streamfl_connectors/kafka",
+    "benchmarks/live/plant.py",
+)
 _OURS = "benchmarks/streamfl_benchmarks"
 
 # By the name of the file of runs, without its ending.
@@ -58,7 +65,6 @@ CODE: dict[str, tuple[str, ...]] = {
         "streamfl/wire",
         "benchmarks/replay_bytes.py",
     ),
-    "many_clients": (*_FEDERATION, "streamfl/run/replay.py", "benchmarks/many_clients.py"),
     "hostile": (
         *_FEDERATION,
         f"{_OURS}/liars/hostile.py",
@@ -89,21 +95,9 @@ CODE: dict[str, tuple[str, ...]] = {
         f"{_OURS}/natural/sources.py",
         "benchmarks/natural_on_kafka.py",
     ),
-    "plant": (
-        *_FEDERATION,
-        "streamfl/live",
-        "streamfl/wire",
-        "connectors/streamfl_connectors/kafka",
-        "benchmarks/live/plant.py",
-    ),
-    "plant_answers": (
-        *_FEDERATION,
-        "streamfl/live",
-        "streamfl/wire",
-        "connectors/streamfl_connectors/kafka",
-        "benchmarks/live/plant.py",
-        "benchmarks/live/plant_answers.py",
-    ),
+    "plant": _PLANT,
+    "plant_300": _PLANT,
+    "plant_answers": (*_PLANT, "benchmarks/live/plant_answers.py"),
     "readers": ("connectors/streamfl_connectors", "streamfl/runtime/log", "benchmarks/readers.py"),
     "regret": (
         *_LEARNING,

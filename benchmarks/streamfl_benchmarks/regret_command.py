@@ -32,7 +32,7 @@ Name = TypeVar("Name", bound=str)
     "--to", "last", type=click.IntRange(5), default=14, show_default=True, help="The largest T is 2 to this power."
 )
 @click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Number of seeds.")
-@run_options("Draw regret over T")
+@run_options()
 def regret(**options: Any) -> None:
     """Measure dynamic regret with exact losses over T = 2^7 .. 2^14, next to its theoretical bounds.
 
@@ -41,7 +41,6 @@ def regret(**options: Any) -> None:
     step is the best of six in hindsight. Violated bounds are marked.
     """
     from streamfl_benchmarks.regret import grid, measure_all  # noqa: PLC0415
-    from streamfl_benchmarks.regret_figure import figure  # noqa: PLC0415
     from streamfl_benchmarks.regret_players import METHODS  # noqa: PLC0415
     from streamfl_benchmarks.regret_slopes import curves  # noqa: PLC0415
     from streamfl_benchmarks.regret_streams import STREAMS  # noqa: PLC0415
@@ -49,7 +48,7 @@ def regret(**options: Any) -> None:
 
     if options["last"] <= options["first"]:
         raise UsageError(f"--to {options['last']}: a slope needs two horizons; give more than --from")
-    check_places(options[name] for name in ("json_to", "markdown", "figure"))
+    check_places(options[name] for name in ("json_to", "markdown"))
     cases = grid(
         range(options["first"], options["last"] + 1),
         range(options["seeds"]),
@@ -60,8 +59,6 @@ def regret(**options: Any) -> None:
     found = curves(measured)
     sys.stdout.write(tables(found))
     write(options["markdown"], tables(found))
-    if options["figure"] is not None:
-        write(options["figure"], figure(found))
 
 
 def _chosen(flag: str, text: str | None, known: tuple[Name, ...]) -> list[Name]:

@@ -22,9 +22,6 @@ METHODS: tuple[MethodName, ...] = get_args(MethodName)
 # The candidates for the constant step; the best is chosen after the run.
 STEPS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
-# Methods that know neither T, nor L, nor Delta.
-UNINFORMED: frozenset[MethodName] = frozenset({"adaptive", "experts", "experts-theorem", "constant"})
-
 # Models may leave the ball of the minimisers; no method knows its radius.
 BALL = 2.0 * RADIUS
 

@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from streamfl.live.stopping import Stop
     from streamfl.protocol.messages import Action
     from streamfl.records.table import Table
-    from streamfl.runtime.ports import Connector
+    from streamfl.runtime.ports import Connector, Reach
 
 
 # The commands of a live federation.
@@ -103,6 +104,14 @@ def _connected(
 
     settings = _loaded(path, assignments)
     return settings, connect(settings, signatures(settings, process, key))
+
+
+def _reach(settings: "FederationSettings", connector: "Connector") -> "Callable[[], Reach] | None":
+    """Return what opens what tells how far partitions go; None if the connector cannot tell."""
+    from streamfl.runtime.ports import Reaching  # noqa: PLC0415
+
+    where = settings.placement, settings.record_format, settings.delayed_labels
+    return partial(connector.reach, *where) if isinstance(connector, Reaching) else None
 
 
 def _stopped() -> AbstractContextManager["Stop"]:
@@ -263,20 +272,20 @@ def alert(path: Path, assignments: tuple[str, ...]) -> None:
 @click.option("--json", "programs", is_flag=True, help="Write a line of JSON for each, for programs.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool, programs: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
-    from streamfl.live.operator.watch import as_json, heard, reader, standing  # noqa: PLC0415
+    from streamfl.live.operator.watch import Paces, as_json, heard, reader, standing  # noqa: PLC0415
     from streamfl.live.operator.watch import watch as show  # noqa: PLC0415
 
     settings, connector = _connected(path, assignments, "reader")
-    console, last = terminal(), None if from_start else 0
+    console, last, paces = terminal(), None if from_start else 0, Paces()
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
         if programs:
-            for line in as_json(heard(watcher), rounds):
+            for line in as_json(heard(watcher, paces), rounds, paces):
                 write_output(line)
             return
         opened = None if from_start else connector.open_round()
         if not from_start:
             print_line(console, standing(settings.federation.name, opened))
-        show(heard(watcher), console, rounds=rounds, opened=opened)
+        show(heard(watcher, paces), console, rounds=rounds, opened=opened, paces=paces)
 
 
 @live.command()
@@ -296,7 +305,7 @@ def page(path: Path, assignments: tuple[str, ...], where: str, host_names: tuple
 
     settings, connector = _connected(path, assignments, "reader")
     with _stopped() as stop:
-        serve_page(settings.federation.name, connector, where, stop, host_names)
+        serve_page(settings.federation.name, connector, where, stop, host_names, _reach(settings, connector))
 
 
 @live.command()

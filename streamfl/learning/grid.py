@@ -71,8 +71,9 @@ def gradient_steps(published: tuple[int, ...], rows: int) -> FloatArray:
     return steps[:, None]
 
 
-def second_steps(published: Sequence[int], rows: int) -> FloatArray:
-    """Return the steps of a sum of z z^T, shape (rows, rows).
+@lru_cache(maxsize=8)  # as above
+def second_steps(published: tuple[int, ...], rows: int) -> FloatArray:
+    """Return the steps of a sum of z z^T, shape (rows, rows); nobody may write to it.
 
     They are at most a quarter of a deviation. Rounding must not make a matrix of n records indefinite, so its noise,
     whose spectral norm is near 2 sqrt(rows / 12) steps, is also at most an eighth of n.
@@ -85,6 +86,7 @@ def second_steps(published: Sequence[int], rows: int) -> FloatArray:
     half = int(e[-1])  # the constant 1 has deviation 1, so its exponent is that of sqrt(n)
     finest = int(np.floor(np.log2(np.sqrt(12.0 / rows) / 16.0)))
     steps: FloatArray = np.ldexp(1.0, e[:, None] + e[None, :] + min(SECOND - half, finest))
+    steps.flags.writeable = False
     return steps
 
 

@@ -33,6 +33,7 @@ class Learner:
     seed: int = 0  # the seed of all randomness
     # The online models, if any. They then answer predictions.
     online: OnlineModels[Any, Any] | None = None
+    is_alone: bool = False  # whether there is one client, for good
 
     def in_one_process(self) -> "Learner":
         """Return the same learner for clients that are driven by one thread: see `OnlineModels.in_one_process`."""
@@ -40,7 +41,7 @@ class Learner:
 
     def alone(self) -> "Learner":
         """Return the same learner for a client that is alone, for good: see `OnlineModels.alone`."""
-        return self if self.online is None else replace(self, online=self.online.alone())
+        return replace(self, online=None if self.online is None else self.online.alone(), is_alone=True)
 
     def agreed_only(self) -> "Learner":
         """Return the same learner without models of a client's own: see `OnlineModels.agreed_only`."""
@@ -179,8 +180,9 @@ class LocalRound:
         result.trained = len(y) if self.held is None else len(y) - int(np.count_nonzero(self.held))
         if not self.slots:
             return result
+        trained = [i for i, slot in enumerate(self.slots) if slot.name in self.trains]
         outputs = self._outputs()
-        judged = model.score_all(outputs, y, self.known_labels, self._trained)
+        judged = model.score_all(outputs, y, self.known_labels, trained)
         loss, proper = in_short(judged.scores.sum(axis=1)), in_short(judged.proper.sum(axis=1))
         square = in_short(np.einsum("ij,ij->i", judged.scores, judged.scores))
         for i, (slot, scores) in enumerate(zip(self.slots, judged.scores, strict=True)):
@@ -192,14 +194,9 @@ class LocalRound:
             if slot.name == self.serves:
                 result.old = self._old_by_label(self.weights[slot.name])
                 result.at_start = result.served = judged.prediction(i)
-        if self.trains and result.trained:
-            self._train(outputs, judged.derivatives, result)
+        if trained and result.trained:
+            self._train(trained, outputs, judged.derivatives, result)
         return result
-
-    @property
-    def _trained(self) -> list[int]:
-        """The indices of the slots that are trained."""
-        return [i for i, slot in enumerate(self.slots) if slot.name in self.trains]
 
     def _outputs(self) -> FloatArray:
         """Return the outputs of every live model from one pass over the records, shape (slots, columns, n)."""
@@ -209,6 +206,8 @@ class LocalRound:
 
     def _losses(self, slot: Slot, history: History, *, loss: float, square: float, proper: float) -> SlotLosses:
         """Return the sums over the round's records, and those over the sampled rounds that a slot names."""
+        if not slot.history:
+            return SlotLosses(loss=loss, square=square, proper=proper)
         total, shares, count = 0.0, 0.0, 0
         for kept in [history.rounds[t] for t in slot.history if t in history.rounds]:
             if kept.records:
@@ -219,8 +218,8 @@ class LocalRound:
             loss=loss,
             square=square,
             proper=proper,
-            history=short(total) if slot.history else 0.0,
-            history_share=short(shares) if slot.history else 0.0,
+            history=short(total),
+            history_share=short(shares),
             history_records=count,
         )
 
@@ -256,25 +255,26 @@ class LocalRound:
         sums = zip(labels, count.tolist(), in_short(loss), in_short(square), strict=True)
         return tuple([LabelSums(label=name, count=n, loss=a, square=b) for name, n, a, b in sums if n])
 
-    def _train(self, outputs: FloatArray, derivatives: FloatArray, result: LocalResult) -> None:
+    def _train(
+        self, trained: Sequence[int], outputs: FloatArray, derivatives: FloatArray, result: LocalResult
+    ) -> None:
         """Step the trained models, given the derivatives of their losses, shape (trained, columns, n)."""
-        trained = [self.slots[i] for i in self._trained]
         if self.learner.one_full_step:
             if len(self.records.labels) > len(self.records.registry.labels):  # labels that are new in this round
-                derivatives = self._derivatives_with_new_labels(outputs)
-            slopes = self._full_slopes(trained, derivatives, result.trained)
+                derivatives = self._derivatives_with_new_labels(trained, outputs)
+            differences = self._full_steps([self.slots[i] for i in trained], derivatives, result.trained)
         else:
-            slopes = {}
-        for slot in trained:
-            difference = self._difference(slot, slopes.get(slot.name), result)
-            result.differences[slot.name] = shortened(difference, 1 if slot.whitened else result.trained)
+            differences = {self.slots[i].name: self._in_steps(self.slots[i], result) for i in trained}
+        for i in trained:
+            name, whitened = self.slots[i].name, self.slots[i].whitened
+            result.differences[name] = shortened(differences[name], 1 if whitened else result.trained)
 
-    def _derivatives_with_new_labels(self, outputs: FloatArray) -> FloatArray:
+    def _derivatives_with_new_labels(self, trained: Sequence[int], outputs: FloatArray) -> FloatArray:
         model, y = self.learner.model, self.records.y
-        return np.array([model.derivative(self._widened(outputs[i].T), y).T for i in self._trained])
+        return np.array([model.derivative(self._widened(outputs[i].T), y).T for i in trained])
 
-    def _full_slopes(self, slots: Sequence[Slot], derivatives: FloatArray, count: int) -> dict[str, FloatArray]:
-        """Return the gradient of every trained model at the round's start: of a whitened one the sum, else the mean.
+    def _full_steps(self, slots: Sequence[Slot], derivatives: FloatArray, count: int) -> dict[str, FloatArray]:
+        """Return the difference that one step on the whole round makes to every trained model; see `Slot.whitened`.
 
         `derivatives` are those of the losses, shape (slots, columns, n), and those of held-out records become zero;
         `count` records are trained on.
@@ -285,23 +285,24 @@ class LocalRound:
             stacked[:, self.held] = 0.0
         sums = (records.Z.T @ stacked.T).reshape(-1, len(slots), width)
         rounded = self._on_grid(sums) if any(slot.whitened for slot in slots) else sums
-        slopes = {}
+        differences = {}
         for i, slot in enumerate(slots):
             if slot.whitened:  # the coordinator takes whitened steps and adds the penalty
-                slopes[slot.name] = rounded[:, i]
+                differences[slot.name] = rounded[:, i]
             else:
-                slopes[slot.name] = sums[:, i] / count + self.learner.l2 * self._widened(self.weights[slot.name])
-        return slopes
+                start = self._widened(self.weights[slot.name])
+                slope = sums[:, i] / count + self.learner.l2 * start
+                end = self.learner.algorithm.step(start, slope, slot.eta)
+                differences[slot.name] = self._difference(start, end)
+        return differences
 
-    def _difference(self, slot: Slot, slope: FloatArray | None, result: LocalResult) -> FloatArray:
-        learner = self.learner
-        if slot.whitened and slope is not None:
-            return slope
+    def _in_steps(self, slot: Slot, result: LocalResult) -> FloatArray:
+        """Return the difference that the local steps on parts of the round make to a model."""
         start = self._widened(self.weights[slot.name])
-        if slope is not None:
-            end = learner.algorithm.step(start, slope, slot.eta)
-        else:
-            end = self._local_steps(slot, start, result)
+        return self._difference(start, self._local_steps(slot, start, result))
+
+    def _difference(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        learner = self.learner
         difference = learner.algorithm.to_average(end) - learner.algorithm.to_average(start)
         return difference / learner.work(len(self.records.y))
 

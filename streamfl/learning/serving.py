@@ -25,12 +25,15 @@ class Serving:
 
     def predictions(self, batch: Batch) -> FloatArray:
         """Return probabilities of the registry's labels, shape (n, labels), or targets, shape (n, 1)."""
-        outputs = self.registry.design([batch]) @ self.W
+        Z = self.registry.design([batch])
         if self.registry.labels:
-            known = self.model.probabilities(outputs)[:, : len(self.registry.labels)]  # logistic always returns two
+            known = self.model.probabilities(Z @ self.W)
+            known = known[:, : len(self.registry.labels)]  # logistic always returns two
             shares: FloatArray = known / known.sum(axis=1, keepdims=True)
             return shares
         target = self.registry.target
+        # One product for each record: that of a matrix is rounded otherwise for other batches.
+        outputs: FloatArray = np.vecdot(Z, self.W[:, 0])[:, None]
         return (self.model.predict(outputs) * target.scale + target.centre)[:, None]
 
     @cached_property

@@ -26,6 +26,7 @@ from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -36,10 +37,10 @@ from streamfl.protocol.messages import (
     Restarted,
     RoundClosed,
 )
-from streamfl.run.evaluation.result import DatedInputsMoved
+from streamfl.run.evaluation.result import DatedInputsMoved, DatedInputsStuck
 from streamfl.run.evaluation.starts import Starts
 from streamfl.run.report.barren import MOST_BARREN, Barren
-from streamfl.run.report.changes import moved_sentence
+from streamfl.run.report.changes import moved_sentence, stuck_sentence
 from streamfl.run.report.lateness import Lateness
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ListeningClock
@@ -105,7 +106,6 @@ class CoordinatorLog:
     barren: Barren = field(default_factory=Barren)
     _starts: Starts = field(default_factory=Starts)
     _lateness: Lateness = field(default_factory=Lateness)
-    _are_late: bool = False  # whether it is logged that more updates come too late than in time
     _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
     _features: int = 0
@@ -118,7 +118,7 @@ class CoordinatorLog:
                 self._features = len(event.registry.features)
             case RoundSummary():
                 self._closed(event)
-            case Restarted() | LocalDrift() | InputsMoved() | Noticed():
+            case Restarted() | LocalDrift() | InputsMoved() | InputsStuck() | Noticed():
                 _log_finding(event)
             case Joined() if self._starts.is_new(event):
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
@@ -165,10 +165,8 @@ class CoordinatorLog:
         self.barren.take(closed)
         if self.barren.reason is not None and self.barren.entries % MOST_BARREN == 0:
             LOG.warning("nothing is learnt", round=closed.round, entry=closed.entry, reason=self.barren.reason)
-        self._lateness.take(closed)
-        if (reason := self._lateness.reason) is not None and not self._are_late:
-            LOG.warning("more updates come too late than in time", round=closed.round, reason=reason)
-        self._are_late = reason is not None
+        if self._lateness.take(closed) == "began":
+            LOG.warning("more updates come too late than in time", round=closed.round, reason=self._lateness.reason)
         if closed.unlearnt:
             LOG.warning("records that the model could not learn", round=closed.round, records=closed.unlearnt)
         self._records += closed.records
@@ -220,7 +218,7 @@ class CoordinatorLog:
             LOG.warning("no client is waited for: all have left or were evicted", seconds=round(seconds), **evicted)
 
 
-def _log_finding(found: Restarted | LocalDrift | InputsMoved | Noticed) -> None:
+def _log_finding(found: Restarted | LocalDrift | InputsMoved | InputsStuck | Noticed) -> None:
     """Log an announcement of a change."""
     match found:
         case Restarted():
@@ -254,6 +252,14 @@ def _log_finding(found: Restarted | LocalDrift | InputsMoved | Noticed) -> None:
                 round=found.round,
                 clients=list(found.clients),
                 text=moved_sentence(DatedInputsMoved.of(found)),
+                **whereabouts(found),
+            )
+        case InputsStuck():
+            LOG.warning(
+                "inputs stuck",
+                round=found.round,
+                clients=list(found.clients),
+                text=stuck_sentence(DatedInputsStuck.of(found)),
                 **whereabouts(found),
             )
         case Noticed():

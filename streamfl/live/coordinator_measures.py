@@ -11,6 +11,7 @@ from streamfl.protocol.messages import (
     LOCAL_STATES,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     LocalDrift,
     Noticed,
     Refusal,
@@ -82,6 +83,8 @@ class CoordinatorMeasures:
                 self._local[event.state] += 1
             case InputsMoved():
                 self._notices["inputs-moved"] += 1
+            case InputsStuck():
+                self._notices["inputs-stuck"] += 1
             case Noticed():
                 self._notices[event.cause] += 1
             case Refusal(evicted=True):

@@ -27,8 +27,9 @@ def proper(errors: BoolArray, cross_entropy: FloatArray, labels: int) -> FloatAr
     >>> proper(np.array([False, True, True]), np.log(7) * np.array([0.2, 1.0, 4.0]), 7).round(4)
     array([0.0333, 0.5   , 1.    ])
     """
-    score = bounded(cross_entropy, proper_bound(labels))
-    score *= 2.0
+    most = proper_bound(labels)
+    score: FloatArray = np.minimum(cross_entropy, most)
+    score /= 0.5 * most
     score += errors
     score /= 3.0
     return score

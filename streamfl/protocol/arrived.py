@@ -27,6 +27,7 @@ class Arrived(Generic[V]):
     """
 
     versions: dict[int, V] = field(default_factory=dict)
+    memory: int = 0  # about how many bytes all versions take
     _sizes: dict[int, int] = field(default_factory=dict)  # of the versions, counted once: that takes time
 
     def take(self, version: int, value: V, size: int | None = None) -> int:
@@ -42,14 +43,10 @@ class Arrived(Generic[V]):
             size = value.memory if isinstance(value, Message) else memory(value)
         self.drop(version)
         self.versions[version], self._sizes[version] = value, size
+        self.memory += size
         while len(self.versions) > VERSIONS or (len(self.versions) > 1 and self.memory > MOST_KEPT):
             self.drop(next(iter(self.versions)))
         return size
-
-    @property
-    def memory(self) -> int:
-        """Return about how many bytes all versions take."""
-        return sum(self._sizes.values())
 
     def get(self, version: int) -> V | None:
         """Return the value of a version, None if it is not stored."""
@@ -61,8 +58,9 @@ class Arrived(Generic[V]):
 
     def drop(self, version: int) -> None:
         """Drop a version, if it is stored."""
-        self.versions.pop(version, None)
-        self._sizes.pop(version, None)
+        if version in self.versions:
+            del self.versions[version]
+            self.memory -= self._sizes.pop(version)
 
     def forget_before(self, version: int) -> None:
         """Drop all versions before this one."""

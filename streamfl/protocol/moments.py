@@ -1,18 +1,16 @@
 """Counts, means and squared deviations of features, mergeable across clients."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
+from streamfl.protocol.digits import BITS, in_bits
 from streamfl.protocol.records import Batch, union
 
 # Larger values are clipped to it, so that no sum of squares overflows.
 LARGEST = 1e100
-
-# The bits in which updates carry moments. docs/choices.md, "Grids".
-BITS = 8
 
 # An outlier, among at least FEWEST values: farther from the median than FAR times the distance within which all but
 # the share RARE of the values lie.
@@ -58,6 +56,11 @@ class Moments:
         return all(part.shape == (len(self.features),) for part in (self.count, self.mean, self.m2))
 
     @property
+    def unnamed(self) -> "Moments":
+        """Return the moments without the names of their features; of none, those that messages leave out."""
+        return replace(self, features=()) if self.count.size else NOTHING
+
+    @property
     def variance(self) -> FloatArray:
         """Return m2 / count, 0 where there are no values."""
         variance: FloatArray = self.m2 / np.maximum(self.count, 1.0)
@@ -77,8 +80,7 @@ class Moments:
         step = np.ldexp(1.0, np.frexp(np.sqrt(self.variance))[1] - 1 - BITS)
         varies = (self.m2 > 0.0) & (np.abs(self.mean) < step * 2.0**31)
         mean = np.where(varies, step * np.rint(self.mean / step), self.mean)
-        fraction, exponent = np.frexp(self.m2)
-        return Moments(self.features, self.count, mean, np.ldexp(np.rint(np.ldexp(fraction, BITS)), exponent - BITS))
+        return Moments(self.features, self.count, mean, in_bits(self.m2))
 
     def only(self, which: BoolArray) -> "Moments":
         """Return the moments with a count of 0 for all other features; `which` has shape (d,)."""
@@ -129,12 +131,16 @@ def moments_of(batches: Iterable[Batch]) -> Moments:
     alike: dict[tuple[str, ...], list[FloatArray]] = {}
     for batch in batches:
         alike.setdefault(batch.features, []).append(batch.X)
-    return merged(
-        [Moments.of(features, without_outliers(np.concatenate(parts))) for features, parts in alike.items()]
-    )
+    return merged([_of_near(features, np.concatenate(parts)) for features, parts in alike.items()])
 
 
-def without_outliers(X: FloatArray) -> FloatArray:
+def _of_near(features: tuple[str, ...], X: FloatArray) -> Moments:
+    moments = Moments.of(features, X)
+    nearer = without_outliers(X, moments)
+    return moments if nearer is X else Moments.of(features, nearer)
+
+
+def without_outliers(X: FloatArray, moments: Moments | None = None) -> FloatArray:
     """Return records with outliers clipped: a sensor's sentinel must not stretch the scale of a feature for ever.
 
     The bound is FAR times the distance from the median within which all but a fortieth of a feature's values lie, and
@@ -144,6 +150,8 @@ def without_outliers(X: FloatArray) -> FloatArray:
     ----------
     X
         Shape (n, d); NaN is a missing value.
+    moments
+        The moments of its columns, if they are known.
 
     Examples
     --------
@@ -151,16 +159,21 @@ def without_outliers(X: FloatArray) -> FloatArray:
     >>> without_outliers(np.vstack([X, X[1:], X[1:], X[1:]]))[0]
     array([  0., -10.])
     """
-    present = _present(np.isnan(X))
-    if present.max(initial=0) < FEWEST:
+    moments = Moments.of((), X) if moments is None else moments
+    if moments.count.max(initial=0.0) < FEWEST:
         return X
+    values = np.ascontiguousarray(X.T)  # NumPy is six times as fast along records that lie side by side
     with np.errstate(over="ignore"):  # a distance too large for a number is infinite
-        doubtful = ~_surely_near(X, present)
-        nearer = _clipped(X[:, doubtful], present[doubtful]) if doubtful.any() else None
-    if nearer is None:
-        return X
-    clipped = X.copy()
-    clipped[:, doubtful] = nearer
+        doubtful = np.flatnonzero(~_surely_near(values, moments))
+        if not len(doubtful):
+            return X
+        ordered = np.sort(values[doubtful], axis=1)  # missing values are sorted last
+        median, bound, is_beyond = _bounds(ordered, moments.count[doubtful].astype(np.int64))
+        if not is_beyond.any():
+            return X
+        beyond, median, bound = doubtful[is_beyond], median[is_beyond], bound[is_beyond]
+        clipped = X.copy()
+        clipped[:, beyond] = np.clip(X[:, beyond], median - bound, median + bound)
     return clipped
 
 
@@ -170,32 +183,48 @@ def _present(missing: BoolArray) -> IntArray:
     return n - missing.sum(axis=0) if missing.any() else np.full(d, n)
 
 
-def _rank(present: IntArray) -> IntArray:
+def _rank(present: IntArray | FloatArray) -> IntArray:
     """Return the rank, among sorted distances, within which all but a fortieth lie, and at least all but one."""
     return (np.maximum(present - 1, 0) * (1.0 - RARE)).astype(np.int64)
 
 
-def _surely_near(X: FloatArray, present: IntArray) -> BoolArray:
-    """Return the features that cannot have outliers, without the median: to sort costs more than to learn.
+def _surely_near(values: FloatArray, moments: Moments) -> BoolArray:
+    """Return the features that cannot have outliers, by their moments: to sort takes as long as all the rest.
 
-    Values within a tenth of the range of the median cannot lie both in the lowest and in the highest third of the
-    range. So if more than a fortieth of the values lies in each of these, the largest distance is at most FAR times
-    that of all but a fortieth.
+    Let L be the largest distance from the median, and let all but a share f of the values lie within q of it. Their
+    mean square s^2 about the mean is at most that about the median, (1 - f) q^2 + f L^2. So if L > FAR q, then
+    L > FAR s / sqrt(1 + (FAR^2 - 1) f). The median is at most s from the mean, and L at most s more than the largest
+    distance from the mean.
+
+    Parameters
+    ----------
+    values
+        Shape (d, n).
     """
-    values = np.ascontiguousarray(X.T)  # NumPy is six times as fast along records that lie side by side
-    least, most = values.min(axis=1), values.max(axis=1)
-    third = (most - least) / 3.0
-    low = (values <= (least + third)[:, None]).sum(axis=1, dtype=np.int32)
-    high = (values >= (most - third)[:, None]).sum(axis=1, dtype=np.int32)
-    near: BoolArray = np.minimum(low, high) >= present - _rank(present)
+    count = np.maximum(moments.count, 1.0)
+    beyond = (count - 1.0 - _rank(count)) / count
+    farthest = np.maximum(values.max(axis=1) - moments.mean, moments.mean - values.min(axis=1))
+    most = FAR / np.sqrt(1.0 + (FAR * FAR - 1.0) * beyond) - 1.0
+    near: BoolArray = farthest <= most * np.sqrt(moments.variance)
     return near
 
 
-def _clipped(X: FloatArray, present: IntArray) -> FloatArray | None:
-    """Return records with outliers clipped, None if there are none; `present` counts present values by feature."""
-    last, columns = np.maximum(present - 1, 0), np.arange(X.shape[1])
-    median = np.sort(X, axis=0)[last // 2, columns]  # missing values are sorted last
-    distances = np.sort(np.abs(X - median), axis=0)
-    bound = FAR * distances[_rank(present), columns]
+def _bounds(ordered: FloatArray, present: IntArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return the median of each feature, the bound on distances from it, and whether a value lies beyond that.
+
+    The values nearest to the median lie side by side.
+
+    Parameters
+    ----------
+    ordered, present
+        The values of each feature, rising and missing ones last, shape (d, n), and how many are present.
+    """
+    last, rank, features = np.maximum(present - 1, 0), _rank(present), np.arange(len(ordered))
+    median = ordered[features, last // 2]
+    first = np.minimum(np.arange((last - rank).max(initial=0) + 1), (last - rank)[:, None])
+    below, above = (np.take_along_axis(ordered, at, axis=1) for at in (first, first + rank[:, None]))
+    within = np.maximum(median[:, None] - below, above - median[:, None]).min(axis=1)
+    bound = FAR * within
     bound[~(bound > 0.0) | (present < FEWEST)] = np.inf
-    return np.clip(X, median - bound, median + bound) if (distances[last, columns] > bound).any() else None
+    farthest = np.maximum(median - ordered[:, 0], ordered[features, last] - median)
+    return median, bound, farthest > bound

@@ -5,6 +5,7 @@ Records travel in batches of columns, never one Python object a record: a federa
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 import numpy as np
 
@@ -144,9 +145,10 @@ class Batch:
         ('x',)
         """
         known = {*besides}
-        others = [j for j, name in enumerate(self.features) if name not in known]
-        empty = np.all(np.isnan(self.X[:, others]), axis=0)
-        return tuple(self.features[j] for j, is_empty in zip(others, empty, strict=True) if not is_empty)
+        empty = np.all(np.isnan(self.X), axis=0)
+        return tuple(
+            name for name, is_empty in zip(self.features, empty, strict=True) if not is_empty and name not in known
+        )
 
     def within(self, features: tuple[str, ...] | None, labels: tuple[str, ...] | None) -> "Batch":
         """Return the batch without other features, and with the records of other labels moved to the bad ones.
@@ -312,8 +314,10 @@ def without_infinity(X: FloatArray) -> tuple[FloatArray, int]:
     (array([[ 1., nan],
            [nan, nan]]), 2)
     """
+    if isfinite(np.vdot(X, X)):  # nearly always, and in half the time
+        return X, 0
     infinite = np.isinf(X)
-    count = int(np.count_nonzero(infinite))  # ten times as fast as `any` of a single record
+    count = int(np.count_nonzero(infinite))
     return (np.where(infinite, np.nan, X), count) if count else (X, 0)
 
 

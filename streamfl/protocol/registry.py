@@ -92,6 +92,16 @@ class Registry:
         """Return the number of rows of a weight matrix: the features and the intercept."""
         return len(self.features) + 1
 
+    @cached_property
+    def feature_names(self) -> frozenset[str]:
+        """Return the names of features, to look one up; cached for all clients of a process."""
+        return frozenset(self.features)
+
+    @cached_property
+    def label_names(self) -> frozenset[str]:
+        """Return the labels, to look one up; cached for all clients of a process."""
+        return frozenset(self.labels)
+
     def scaled_by(self, moments: Moments, *, only: Collection[str] | None = None) -> "Registry":
         """Return a registry that standardises by these moments; a constant feature is only centred.
 

@@ -15,13 +15,7 @@ FEWEST = 20  # records by which a column is judged
 
 
 def label_of(request: Request, last: str, blocks: Iterator[RowBlock]) -> tuple[str, str, Iterator[RowBlock]]:
-    """Return the label of a file, a note if it is not the last column, and the blocks with that label.
-
-    Parameters
-    ----------
-    last
-        The column that was taken for the label.
-    """
+    """Return the label of a file, a note if it is not the last column, and the blocks with that label."""
     first = next(blocks, None)
     if first is None or request.label is not None or last.lower() in (*LABEL_NAMES, ""):
         return last, "", blocks if first is None else chain([first], blocks)

@@ -239,17 +239,7 @@ class ServedModel:
 
     @classmethod
     def at_client(cls, machine: Client, learning: LearningSettings, task: Task, **names: Any) -> "ServedModel | None":
-        """Return the model of the open round at a client, with what it alone knows now; None before round 2.
-
-        Parameters
-        ----------
-        machine
-            The client.
-        learning, task
-            How the federation learns, and what.
-        names
-            As for `of`.
-        """
+        """Return the model of the open round at a client, with what it alone knows now; None before round 2."""
         serving, of_all, online = machine.serving(), machine.serving_all(), machine.online_models
         if serving is None or of_all is None or not isinstance(online, NativeAtClient):
             return None
@@ -436,11 +426,6 @@ class ServedModel:
         client: str | None = None,
     ) -> Explanation:
         """Return why the model predicts what it predicts for a record: see `Explanation`.
-
-        Parameters
-        ----------
-        record
-            Its values by name.
 
         Raises
         ------
@@ -681,7 +666,10 @@ class ServedModel:
         -------
         Probabilities, shape (n, labels), or targets, shape (n, 1).
         """
-        predictions = self._predictions_of("", features, X)
+        if sum(map(len, by_branch.values())) < len(X):
+            predictions = self._predictions_of("", features, X)
+        else:
+            predictions = np.empty((len(X), len(self.labels) or 1))
         for client, rows in by_branch.items():
             predictions[rows] = self._predictions_of(client, features, X[rows])
         return predictions

@@ -610,6 +610,7 @@ class Replay:
             local_drifts=tuple(history.local_drifts),
             changes=tuple(history.changes),
             inputs_moved=tuple(history.inputs_moved),
+            inputs_stuck=tuple(history.inputs_stuck),
             notices=tuple(history.notices),
             promotions=history.promotions,
             serving=history.serving(),

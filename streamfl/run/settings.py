@@ -50,9 +50,9 @@ STEPS = ("model", "algorithm", "l2", "local_batch", "gamma")
 # A price and its label, which may have commas and equals signs itself.
 _PRICE = re.compile("(.+?)=([^=,]+)(?:,|$)", re.DOTALL)
 
-# No update takes fewer bytes, however coarse: with one feature, two labels and ten records it takes at least 752
-# (auto), 718 (ferns) or 485 (linear); with eight features and 100 records 1,184, 1,158 or 573.
-FEWEST = {"auto": 700, "ferns": 650, "linear": 450}
+# No update takes fewer bytes, however coarse: with one feature, two labels and ten records it takes at least 617
+# (auto), 585 (ferns) or 368 (linear); with eight features and 100 records 976, 951 or 447.
+FEWEST = {"auto": 570, "ferns": 540, "linear": 340}
 
 
 def _registered(registry: Registered[Any]) -> dict[str, Any]:
@@ -278,10 +278,10 @@ class LearningSettings(_Settings):
         UsageError
             The models cannot be rounded more coarsely, or no update of this many records keeps the budget.
 
-        >>> LearningSettings(bytes=12.5).check_budget(56)
-        >>> LearningSettings(bytes=12.5).check_budget(55)  # doctest: +ELLIPSIS
+        >>> LearningSettings(bytes=12.5).check_budget(46)
+        >>> LearningSettings(bytes=12.5).check_budget(45)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        streamfl.errors.UsageError: bytes 12.5: an update of 55 records could then have 688 bytes, but needs ...
+        streamfl.errors.UsageError: bytes 12.5: an update of 45 records could then have 562 bytes, but needs ...
         """
         if self.bytes == "auto":
             return

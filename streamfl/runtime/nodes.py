@@ -185,6 +185,8 @@ def not_overtaken(messages: Sequence[FromCoordinator]) -> list[FromCoordinator]:
 
     A host that was suspended reads both at once. Its answer would help nobody.
     """
+    if Unmask not in map(type, messages):
+        return list(messages)
     closed = max((message.entry for message in messages if isinstance(message, RoundClosed)), default=0)
     return [message for message in messages if not isinstance(message, Unmask) or message.entry > closed]
 

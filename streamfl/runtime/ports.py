@@ -515,6 +515,38 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionReach:
+    """How far a partition goes: the position after its last record, and that before which its host has read it."""
+
+    end: int
+    read: int | None = None  # None if that is not known
+
+
+class Reach(Protocol):
+    """Tells how far partitions of records go."""
+
+    def of(self, partitions: Collection[str]) -> Mapping[str, PartitionReach]:
+        """Return it by the names of partitions in the ledger, without those of which it is not known.
+
+        It raises nothing, and does not wait for a log that does not answer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+@runtime_checkable
+class Reaching(Protocol):
+    """A connector that tells how far partitions go, from which a page knows how many records wait."""
+
+    def reach(self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None) -> Reach:
+        """Return what tells it of the partitions that clients read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """The result of one check; `remedy` is empty if all is well."""
 

@@ -276,11 +276,6 @@ def _mapping(text: str) -> dict[str, Any]:
 def refuse_surrogates(plain: object, text: str) -> None:
     """Refuse a JSON value with half a surrogate pair, which no text may hold.
 
-    Parameters
-    ----------
-    plain, text
-        The value, and the JSON that it was read from.
-
     Raises
     ------
     UnicodeEncodeError

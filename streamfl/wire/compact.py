@@ -31,7 +31,7 @@ from streamfl.wire.primitives import (
 )
 
 # The last byte is the version of this form.
-MAGIC = b"sfl\x04"
+MAGIC = b"sfl\x05"
 
 # What stands in the text for an array.
 ARRAY = {REFERENCE: None}
@@ -48,10 +48,23 @@ LADDER = (
     "average of step 4 with momentum|shadow"
 )
 
+# Those of targets.
+OF_TARGETS = (
+    "step 1|step 0.25|step 0.0625|step 0.25 with momentum|average of step 1|average of step 0.25|"
+    "average of step 0.0625|average of step 0.25 with momentum|shadow"
+)
+
 # The text with which deflate begins: fields that nearly every update has, as an update of `auto` has them, with the
 # most frequent ones last. It is part of the form.
 DICTIONARY = "".join(
     (
+        '"differences":{',
+        _each("step 1|step 0.25|step 0.0625|step 0.25 with momentum|shadow", '"NAME":{"$array":null}'),
+        '},"new":[{"label":"","count":0,"loss":0.0,"square":0.0}],"old":[{"label":"","count":0,"loss":0.0,"square":0.0}],',
+        '"numbers":{"losses":{',
+        _each(OF_TARGETS, '"NAME":{"loss":0.0,"square":0.0,"proper":0.0}'),
+        '},"largest_norm":0.0,"target":{"centre":0.0,"scale":0.0},"served":{"records":0,"absolute_error":0.0,',
+        '"outer":{"$array":null},"norm":0.0,"variance":0.0,"records":0},"centre":0.0,"extremes":[0.0,0.0]',
         '{"type":"models-changed","version":0,"slots":[',
         _each(LADDER, '"NAME"'),
         '],"bases":[0,0,0,0,0,0,0,0,0],"exponents":{"$array":null},"numbers":{"$array":null},"digest":"',
@@ -91,6 +104,9 @@ DICTIONARY = "".join(
     )
 ).encode()
 
+# Arrays are compared with so many of their shape before them: the gradients of a round are at most five.
+ALIKE = 8
+
 # The most numbers of all arrays of a value together.
 MOST_NUMBERS = 2**25
 
@@ -127,12 +143,19 @@ def encode(value: object, *, header: Mapping[str, object] | None = None, coded: 
 
 def arrays_written(arrays: Sequence[FloatArray], *, coded: bool = False) -> list[bytes]:
     """Return arrays as bytes, each exactly."""
-    first: dict[tuple[int, ...], FloatArray] = {}
+    before: dict[tuple[int, ...], list[FloatArray]] = {}
     parts = []
     for x in arrays:
-        parts.append(array_bytes.written(x, first.get(x.shape), coded=coded))
-        first.setdefault(x.shape, x)
+        parts.append(array_bytes.written(x, before.get(x.shape, ()), coded=coded))
+        _keep(x, before)
     return parts
+
+
+def _keep(x: FloatArray, before: dict[tuple[int, ...], list[FloatArray]]) -> None:
+    """Keep an array for those after it, unless there are enough of its shape."""
+    alike = before.setdefault(x.shape, [])
+    if len(alike) < ALIKE:
+        alike.append(x)
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
@@ -182,10 +205,10 @@ def arrays_read(data: Bytes, most: int) -> dict[str, FloatArray]:
         They are not arrays, or have more numbers.
     """
     arrays: dict[str, FloatArray] = {}
-    first: dict[tuple[int, ...], FloatArray] = {}
+    before: dict[tuple[int, ...], list[FloatArray]] = {}
     while data.left:
-        x = array_bytes.read(data, first, most)
-        first.setdefault(x.shape, x)
+        x = array_bytes.read(data, before, most)
+        _keep(x, before)
         arrays[str(len(arrays))] = x
         most -= x.size
     return arrays

@@ -24,10 +24,12 @@ from streamfl.protocol.messages import (
     Command,
     Ended,
     FeatureMoved,
+    FeatureStuck,
     Fenced,
     FromClient,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Join,
     LocalDrift,
     MemberChanged,
@@ -82,6 +84,7 @@ def all_said() -> Iterator[tuple[str, FromClient | FromCoordinator]]:
     places = {"positions": {"p/0": (3, 9)}, "times": (0, 10**12), "known_since": 6, "drift": 7}
     yield "told", LocalDrift(**finding, **places, clients=("c0",), state="latched", behind=2)
     yield "told", InputsMoved(**finding, clients=("c0",), moved=(FeatureMoved("x", 1.0, 2.0, ("c0",), 1, 6, 11.0),))
+    yield "told", InputsStuck(**finding, clients=("c0",), stuck=(FeatureStuck("x", "c0", 61.2, 6, 17.5),))
     yield "told", Noticed(**finding, cause="class-mix")
     yield "told", Ended(entry=9)
     yield "told", Refusal(client="c0", incarnation=1, entry=4, reason="a loss of NaN")

@@ -105,7 +105,10 @@ FINDINGS = {
 
 
 # Keys that differ from run to run, and those that came later.
-LATER = {"seconds", "records_per_second", "source", "missing", "r2", "answered", "ahead", "inputs_moved", "interval"}
+LATER = {
+    *("seconds", "records_per_second", "source", "missing", "r2", "answered", "ahead"),
+    *("inputs_moved", "inputs_stuck", "interval"),
+}
 
 
 def _without_times(result: dict[str, Any]) -> dict[str, Any]:

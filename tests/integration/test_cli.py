@@ -29,7 +29,7 @@ KEYS = (
     "streamfl source label left_out seed profile records accepted held_out rejected pending answered ahead"
     " infinite rounds"
     " clients seconds records_per_second bytes {} loss by_client {} restarts local_drifts changes inputs_moved"
-    " notices promotions serving model_sha256 per_round"
+    " inputs_stuck notices promotions serving model_sha256 per_round"
 )
 CLASSIFICATION = KEYS.format("accuracy kappa", "by_class").split()
 REGRESSION = KEYS.format("mae rmse r2 interval", "").split()
@@ -674,7 +674,7 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     "an order that is none": ("f.csv", GOOD, ("--profile", "paper", "--max-order", "21"), "from 0 to 20, or none"),
     "no number of bytes": ("f.csv", GOOD, ("--bytes", "few"), "give a positive number, or auto"),
     "bytes of rounds": ("f.csv", GOOD, ("--bytes", "90", "--profile", "paper"), "leave bytes out"),
-    "too few bytes": ("f.csv", GOOD, ("--bytes", "9", "--round-size", "10", "--clients", "2"), "give 70 or more"),
+    "too few bytes": ("f.csv", GOOD, ("--bytes", "9", "--round-size", "10", "--clients", "2"), "give 57 or more"),
     "a drift after the end": ("f.csv", GOOD, ("--inject", "class-swap@99999"), "name earlier rounds"),
     "two outputs in one file": ("f.csv", GOOD, ("--report", "r", "--predictions", "r"), "name another file"),
     "an output without a name": ("f.csv", GOOD, ("--json", ""), "--json"),

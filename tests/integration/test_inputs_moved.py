@@ -16,13 +16,20 @@ ROUNDS = LearningSettings(features="rounds")
 
 
 @cache
-def run(*, pooled: bool = False, delay: int = 0) -> tuple[Replayed, list[InputsMoved], list[int]]:
-    """Return a run in which a feature moves at round 80, its announcements, and the rounds that ask all clients."""
+def run(
+    *, pooled: bool = False, delay: int = 0, is_hard: bool = False
+) -> tuple[Replayed, list[InputsMoved], list[int]]:
+    """Return a run in which a feature moves at round 80, its announcements, and the rounds that ask all clients.
+
+    It is hard if labels are a matter of chance where that feature is low.
+    """
     rng = np.random.default_rng(3)
     n = ROUND * CLIENTS * 110
     X = rng.normal((60.0, 0.0, 5.0), (4.0, 1.0, 2.0), size=(n, 3))
     y = (X[:, 1] > 0.0).astype(np.float64)
     X[ROUND * CLIENTS * (SINCE - 1) :, 0] -= 14.0
+    if is_hard:
+        y = np.where(X[:, 0] < 53.0, rng.integers(2, size=n), y)
     table = Table("plant", ("heat", "tilt", "load"), X, y, ("a", "b"), np.arange(n))
     privacy = PrivacySettings(secure_aggregation="pooled") if pooled else PrivacySettings()
     settings = ReplaySettings(
@@ -65,6 +72,14 @@ def test_it_is_announced_when_records_come_however_late_their_labels_are():
     assert (found.times, found.positions) == (None, {})  # those of the round are of records before
     assert replayed.result.restarts == replayed.result.local_drifts == ()
     assert asked == [1, 2, 3, 4]  # nobody is asked for more: what is learnt does not depend on when records came
+
+
+def test_an_alarm_that_an_announced_move_explains_is_not_announced_as_another():
+    """Where heat is low nobody can predict, so the test alarms when the labels come: 20 rounds after the records."""
+    replayed, (found,), _ = run(delay=20 * ROUND, is_hard=True)
+    assert SINCE - 20 <= found.round <= SINCE - 20 + 1
+    assert [(one.feature, one.clients) for one in found.moved] == [("heat", ())]
+    assert replayed.result.restarts == replayed.result.local_drifts == ()
 
 
 def test_of_a_total_of_all_clients_it_is_known_that_something_moved():

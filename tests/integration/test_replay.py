@@ -545,8 +545,8 @@ def test_a_replay_keeps_a_budget_of_bytes_and_reports_it():
 
 
 def test_updates_that_exceed_a_budget_are_sent_and_counted():
-    result = replayed_of(blobs(), features="auto", bytes=40).result
-    assert result.budget == BytesBudget(a_record=40.0, exceeded=6 * 4)  # from round 20 on 16 updates are there
+    result = replayed_of(blobs(), features="auto", bytes=29).result
+    assert result.budget == BytesBudget(a_record=29.0, exceeded=6 * 4)  # from round 20 on 16 updates are there
     assert result.rounds == 25
 
 
@@ -561,8 +561,8 @@ def test_updates_that_exceed_a_budget_are_sent_and_counted():
             {"model": "river:naive_bayes.GaussianNB", "features": "auto", "bytes": 80},
             "what a model of another library sends",
         ),
-        ({"features": "auto", "bytes": 34.9}, "of 20 records could then have 698 bytes, .* give 35 or more, or make"),
-        ({"features": "linear", "bytes": 22.4}, "give 23 or more, or make rounds larger"),
+        ({"features": "auto", "bytes": 28.4}, "of 20 records could then have 568 bytes, .* give 29 or more, or make"),
+        ({"features": "linear", "bytes": 16.4}, "give 17 or more, or make rounds larger"),
     ],
 )
 def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(learning, why):

@@ -29,8 +29,10 @@ from streamfl.printable import printable
 from streamfl.protocol.messages import (
     Accepted,
     FeatureMoved,
+    FeatureStuck,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -78,6 +80,7 @@ def told() -> Iterator[FromCoordinator]:
         yield LocalDrift(**found, clients=(name,), state="corrected", drift=1, statistic=0.0, threshold=0.0)
         heat = FeatureMoved(name, 1.0, 2.0, (name,), 1)
         yield InputsMoved(**found, **evidence, moved=(heat,), clients=(name,))
+        yield InputsStuck(**found, **evidence, stuck=(FeatureStuck(name, name, 1.0),), clients=(name,))
         yield Noticed(**found, **evidence, cause=name)
         yield Left(client=name, nonce=name)
 
@@ -116,7 +119,7 @@ def test_what_joins_no_letters_is_escaped(text: str) -> None:
 def test_watch_shows_a_line_for_each_thing_whatever_its_names_are(console: Console) -> None:
     watch([*told(), entry()], console, rounds=1)
     lines = screen(printed(console))
-    assert len(lines) == len(EVIL) * (10 + 2) + 1 + 1  # a restart and a drift have a sentence each
+    assert len(lines) == len(EVIL) * (11 + 2) + 1 + 1  # a restart and a drift have a sentence each
     assert "forged" in "".join(lines)
 
 

@@ -9,6 +9,7 @@ from suites.examples import examples
 
 from streamfl.errors import PeerError
 from streamfl.online.native.kernels import coding
+from streamfl.protocol.digits import in_bits
 from streamfl.wire import integers as whole_numbers
 from streamfl.wire.array_bytes import MOST_NUMBERS, read, written
 from streamfl.wire.primitives import Bytes, deflated, inflated, sized, varint
@@ -56,7 +57,35 @@ def test_any_array_comes_back_by_the_adaptive_code(x, exponent):
 @given(on_grids, on_grids)
 def test_an_array_like_the_first_comes_back_too(x, change):
     y = x + change if x.shape == change.shape else x
-    assert same(read(Bytes(written(y, x)), {x.shape: x}), y)
+    assert same(read(Bytes(written(y, [x])), {x.shape: [x]}), y)
+
+
+@given(any_floats | on_grids, st.lists(any_floats, max_size=3), st.booleans())
+def test_an_array_that_came_before_is_named_by_its_place(x, others, coded):
+    before = [other for other in others if other.shape == x.shape] + [x]
+    data = written(x, before, coded=coded)
+    assert same(read(Bytes(data), {x.shape: before}), x)
+    if x.size:
+        assert len(data) == 3 + x.ndim  # the form, the dimensions, each of one byte, and the place
+
+
+def test_a_place_where_no_array_is_and_a_zero_of_another_sign_are_told_apart():
+    x = np.array([[1.0, 2.0, 0.0, 5.0]])
+    data = written(x, [x + 1.0, x])
+    for before in ([], [x]):
+        with pytest.raises(PeerError, match="does not exist"):
+            read(Bytes(data), {x.shape: before})
+    negative = np.array([[1.0, 2.0, -0.0, 5.0]])
+    assert same(read(Bytes(written(negative, [x])), {x.shape: [x]}), negative)
+
+
+@given(hnp.arrays(np.float64, 40, elements=st.floats(-1e6, 1e6).filter(lambda x: abs(x) > 1e-6)))
+def test_floats_of_few_bits_take_two_bytes(x):
+    few = in_bits(x)
+    assert (np.abs(few - x) <= np.abs(x) / 256.0).all()
+    data = written(few)
+    assert len(data) <= 3 + 2 * len(few)
+    assert same(read(Bytes(data)), few)
 
 
 @given(st.integers(1, 6).flatmap(lambda d: hnp.arrays(np.float64, (d, d), elements=st.integers(-50, 50).map(float))))

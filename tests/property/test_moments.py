@@ -84,6 +84,21 @@ def test_only_what_is_far_from_the_others_is_brought_nearer(X: np.ndarray) -> No
         np.testing.assert_array_equal(np.argsort(kept, kind="stable"), np.arange(len(kept)))
 
 
+NEAR = st.sampled_from([0.0, 1.0, 2.0, 2.5]) | st.floats(-1.0, 1.0)
+
+
+@given(
+    st.integers(1, 100).flatmap(lambda n: arrays(np.float64, n, elements=NEAR)),
+    st.lists(st.floats(-1e4, 1e4), max_size=4),
+)
+def test_the_bound_on_distances_from_the_median_is_the_one_defined(near: np.ndarray, far: list[float]) -> None:
+    X = np.concatenate([far, near])
+    n, median = len(X), np.sort(X)[(len(X) - 1) // 2]
+    bound = 10.0 * np.sort(np.abs(X - median))[int((n - 1) * (1.0 - 1 / 40))]
+    expected = X.clip(median - bound, median + bound) if n >= 8 and bound > 0.0 else X
+    np.testing.assert_array_equal(without_outliers(np.column_stack([X, np.full(n, np.nan)]))[:, 0], expected)
+
+
 @given(arrays(np.float64, (20, 1), elements=st.floats(-1.0, 1.0)), st.floats(1e3, 1e12), st.integers(0, 19))
 def test_one_value_far_out_does_not_stretch_a_scale(X: np.ndarray, far: float, at: int) -> None:
     X[at] = far
@@ -103,6 +118,9 @@ def test_values_far_out_by_hand() -> None:
     assert without_outliers(X)[-1].tolist() == [44.0]
     X[-1] = 43.5
     assert without_outliers(X) is X
+    # The median of these is 0, and all but one lie within 1: 10.5 is too far, though not by the deviation alone.
+    X = np.array([[-1.0] * 19 + [0.0] + [1.0] * 19 + [10.5]]).T
+    assert without_outliers(X)[-1].tolist() == [10.0]
 
 
 def test_where_distances_are_no_numbers_any_more_nothing_is_brought_nearer() -> None:

@@ -40,6 +40,7 @@ CELLS = {
     "federations": federation_cells.federations,
     "counts": federation_cells.counts,
     "plants": plant_cells.plants,
+    "plant_answers": plant_cells.plant_answers,
     "growths": growth_cells.growths,
     "million": million,
     "growth_lines": growth_lines,
@@ -87,11 +88,15 @@ class Made:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.globals.update(CELLS, runs=self.rows)
+        environment.globals.update(CELLS, runs=self.rows, has_runs=self.has)
         try:
             return BETWEEN_ROWS.sub("|\n|", environment.get_template(f"{name}{ending}").render().strip())
         except (TemplateError, UsageError, TypeError, ValueError, ArithmeticError) as error:
             raise UsageError(f"results {name}: {error}") from error
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a file of runs: a template may say that something was not measured yet."""
+        return (self.runs / f"{name}{ENDING}").exists()
 
     def rows(self, name: str) -> Rows:
         """Return the runs of a file, for a template.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from streamfl_benchmarks.pages.rows import Rows
@@ -91,6 +92,39 @@ class Plant:
         """Return the look at a process that is nearest to a time."""
         looks = [(when, found[name]) for when, found in self.run["used"] if name in found]
         return min(looks, key=lambda look: abs(look[0] - at))
+
+
+@dataclass(frozen=True)
+class PlantAnswers:
+    """How late readings were answered at one rate, in the mean over repeats.
+
+    >>> runs = ({"rate": 20.0, "p50": 0.4, "cores": [0.25, 0.5]}, {"rate": 20.0, "p50": 0.2, "cores": [0.5, 0.5]})
+    >>> answers = PlantAnswers(20.0, runs)
+    >>> answers.mean("p50"), answers.cores, len(answers.runs)
+    ('0.30', ['0.38', '0.50'], 2)
+    """
+
+    rate: float  # readings a second
+    runs: tuple[Row, ...]  # its repeats
+
+    def mean(self, field: str, digits: int = 2) -> str:
+        """Return the mean of a figure."""
+        return f"{fmean(run[field] for run in self.runs):.{digits}f}"
+
+    def total(self, field: str) -> int:
+        """Return the sum of a count."""
+        return sum(run[field] for run in self.runs)
+
+    @property
+    def cores(self) -> list[str]:
+        """Return what part of a core each process took: the coordinator, then the hosts."""
+        return [f"{fmean(each):.2f}" for each in zip(*(run["cores"] for run in self.runs), strict=True)]
+
+
+def plant_answers(rows: Rows) -> list[PlantAnswers]:
+    """Return the rates that were measured, with their repeats."""
+    rates = sorted({run["rate"] for run in rows.runs})
+    return [PlantAnswers(rate, tuple(run for run in rows.runs if run["rate"] == rate)) for rate in rates]
 
 
 def plants(rows: Rows) -> list[Plant]:

@@ -12,13 +12,9 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
-from streamfl_benchmarks.peers.cbce import CBCE
-from streamfl_benchmarks.peers.client_adaptive import ClientAdaptive
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
-from streamfl_benchmarks.peers.fedprox import FedProx
-from streamfl_benchmarks.peers.flash import Flash
 from streamfl_benchmarks.peers.limit import Limit, RoundsOf
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.network import Network
@@ -132,7 +128,7 @@ def _fedavg_sqrt(s: Stream, c: Constants) -> Peer:
 
 
 def _fedprox(s: Stream, c: Constants) -> Peer:
-    return FedProx(s.scratch, c["eta"], c["mu"], s.work(10), s.l2)
+    return FedAvgPeer(s.scratch, c["eta"], s.work(10), s.l2, c["mu"])
 
 
 def _fednova(s: Stream, c: Constants) -> Peer:
@@ -140,7 +136,7 @@ def _fednova(s: Stream, c: Constants) -> Peer:
 
 
 def _fedprox_sqrt(s: Stream, c: Constants) -> Peer:
-    return FedProx(s.scratch, 1.0 / math.sqrt(s.rounds), c["mu"], s.work(10), s.l2)
+    return FedAvgPeer(s.scratch, 1.0 / math.sqrt(s.rounds), s.work(10), s.l2, c["mu"])
 
 
 def _fednova_sqrt(s: Stream, c: Constants) -> Peer:
@@ -151,22 +147,14 @@ def _adaptive_fedavg(s: Stream, c: Constants) -> Peer:
     return AdaptiveFedAvg(s.scratch, c["eta0"], bool(c["over_t"]), work=s.work(c["steps"]), l2=s.l2)
 
 
-def _server(rule: Literal["adagrad", "adam", "yogi"]) -> Callable[[Stream, Constants], Peer]:
+def _server(rule: Literal["adagrad", "adam", "yogi", "flash"]) -> Callable[[Stream, Constants], Peer]:
     return lambda s, c: ServerAdaptive(
         s.scratch, rule, c["server_step"], c["tau"], c["beta1"], eta=c["eta"], work=s.work(c["steps"]), l2=s.l2
     )
 
 
-def _client(rule: Literal["adagrad", "adam"]) -> Callable[[Stream, Constants], Peer]:
-    return lambda s, c: ClientAdaptive(s.scratch, rule, c["eta"], c["epsilon"], s.work(10), s.l2)
-
-
 def _restarting(rule: Callable[[Stream, Constants], Rule]) -> Callable[[Stream, Constants], Peer]:
     return lambda s, c: Restarting(lambda: _fedavg(s, c), rule(s, c))
-
-
-def _cbce(s: Stream, c: Constants) -> Peer:
-    return CBCE(s.scratch, c["step"], bool(c["warm"]), s.l2)
 
 
 def _coin(s: Stream, c: Constants) -> CoinBetting:
@@ -175,10 +163,6 @@ def _coin(s: Stream, c: Constants) -> CoinBetting:
 
 def _coin_glr(s: Stream, c: Constants) -> Peer:
     return Restarting(lambda: _coin(s, c), OnGLR())
-
-
-def _flash(s: Stream, c: Constants) -> Peer:
-    return Flash(s.scratch, c["server_step"], c["tau"], c["beta1"], eta=c["eta"], work=s.work(10), l2=s.l2)
 
 
 def _newton(s: Stream, c: Constants) -> Peer:
@@ -242,8 +226,6 @@ def _server_grid(server_step: Iterable[float], tau: Iterable[float]) -> Mapping[
 
 _SERVER_GRID = _server_grid((0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), (1e-3, 1e-2, 1e-1, 1.0))
 _ADAGRAD_GRID = _server_grid((0.3, 1.0, 3.0, 10.0, 30.0), (1e-2, 1e-1, 1.0))
-# As epsilon grows, the rules turn into plain steps of eta / epsilon: a ridge, whose end is fedavg-10.
-_CLIENT_GRID = grid(eta=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0), epsilon=(1e-3, 1e-2, 1e-1, 1.0))
 _FEDAVG_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP))
 # A step on few records is noisy, and must be short: of 45 points of a wider grid those along this ridge were the best
 # over 60 rounds. A batch of one is the smallest that there is.
@@ -258,13 +240,14 @@ _NETWORK_GLR_GRID = grid(
     where=lambda c: c["eta"] == 0.3 or c["batch"] == 5.0, eta=(0.1, 0.3, 1.0), batch=(2, 5, 20), passes=(3,)
 )
 # Ten local steps, and a server step of about what they move.
-_FLASH_GRID = grid(server_step=(0.03, 0.1, 0.3), tau=(0.0001, 0.001, 0.01, 0.1), beta1=(0.9,), eta=(1.0, 3.0, 10.0))
+_FLASH_GRID = grid(
+    server_step=(0.03, 0.1, 0.3), tau=(0.0001, 0.001, 0.01, 0.1), beta1=(0.9,), steps=(10,), eta=(1.0, 3.0, 10.0)
+)
 _ADWIN_GRID = grid(steps=(1, 10), eta=(0.01, *ONE_STEP), by_client=(0, 1))
 
 PEERS: Mapping[str, PeerSpec] = MappingProxyType(
     {
         "fedavg": PeerSpec(_fedavg, grid(eta=ONE_STEP)),
-        "fedavg-3": PeerSpec(_fedavg_of(3), grid(eta=SOME_STEPS)),
         "fedavg-10": PeerSpec(_fedavg_of(10), grid(eta=SOME_STEPS)),
         "fedavg-sqrt": PeerSpec(_fedavg_sqrt, ALONE),
         "fedprox": PeerSpec(_fedprox, _FEDPROX_GRID),
@@ -275,14 +258,11 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "fedadam": PeerSpec(_server("adam"), _SERVER_GRID),
         "fedyogi": PeerSpec(_server("yogi"), _SERVER_GRID),
         "fedadagrad": PeerSpec(_server("adagrad"), _ADAGRAD_GRID),
-        "client-adagrad": PeerSpec(_client("adagrad"), _CLIENT_GRID),
-        "client-adam": PeerSpec(_client("adam"), _CLIENT_GRID),
         "fedavg-adwin": PeerSpec(_restarting(lambda s, c: OnADWIN(by_client=bool(c["by_client"]))), _ADWIN_GRID),
         "fedavg-glr": PeerSpec(_restarting(lambda s, c: OnGLR()), _FEDAVG_GRID),
-        "flash": PeerSpec(_flash, _FLASH_GRID),
+        "flash": PeerSpec(_server("flash"), _FLASH_GRID),
         "coin": PeerSpec(_coin, ALONE),
         "coin-glr": PeerSpec(_coin_glr, ALONE),
-        "cbce": PeerSpec(_cbce, grid(step=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0), warm=(0, 1))),
         "oracle": PeerSpec(_restarting(lambda s, c: AtRounds(s.at)), _FEDAVG_GRID),
         "network-64": PeerSpec(_network(64), _NETWORK_GRID),
         "network-128": PeerSpec(_network(128), _NETWORK_GRID),

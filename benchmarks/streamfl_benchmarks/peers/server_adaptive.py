@@ -1,4 +1,4 @@
-"""FedAdagrad, FedAdam and FedYogi: the server takes an adaptive step along the clients' mean difference."""
+"""FedAdagrad, FedAdam, FedYogi and Flash: the server takes an adaptive step along the clients' mean difference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +18,10 @@ class ServerAdaptive(LinearPeer):
 
     D is the mean of the clients' differences, weighted by records. v starts at tau^2, and D^2 enters it by
     adagrad: v + D^2; adam: beta2 v + (1 - beta2) D^2; yogi: v - (1 - beta2) D^2 sign(v - D^2).
+
+    Flash is adam with longer steps where differences suddenly grow, as they do after drift: its denominator is
+    max(sqrt(v) - d + tau, tau), with d <- beta3 d + (1 - beta3) (D^2 - v) and
+    beta3 = |v before| / (|D^2 - v| + |v before|). That clients stop early in its source is left out.
 
     Parameters
     ----------
@@ -40,7 +44,8 @@ class ServerAdaptive(LinearPeer):
 
     References
     ----------
-    Reddi et al., "Adaptive federated optimization", ICLR 2021, Algorithm 2.
+    Reddi et al., "Adaptive federated optimization", ICLR 2021, Algorithm 2; Panchal et al., "Flash: concept drift
+    adaptation in federated learning", ICML 2023, from its description.
 
     Examples
     --------
@@ -51,7 +56,7 @@ class ServerAdaptive(LinearPeer):
     """
 
     W: FloatArray
-    rule: Literal["adagrad", "adam", "yogi"]
+    rule: Literal["adagrad", "adam", "yogi", "flash"]
     server_step: float
     tau: float
     beta1: float = 0.0
@@ -61,25 +66,32 @@ class ServerAdaptive(LinearPeer):
     l2: float = 2e-4
     m: FloatArray = field(init=False)
     v: FloatArray = field(init=False)
+    d: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start both moments."""
-        self.m = np.zeros_like(self.W)
+        """Start the moments."""
+        self.m, self.d = np.zeros_like(self.W), np.zeros_like(self.W)
         self.v = np.full_like(self.W, self.tau**2)
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
         """Learn round t."""
         if records(clients):
             difference = averaged(self.W, t, clients, eta=self.eta, work=self.work, l2=self.l2) - self.W
+            before, square = self.v, difference**2
             self.m = self.beta1 * self.m + (1.0 - self.beta1) * difference
-            self.v = self._second_moment(difference**2)
-            self.W = self.W + self.server_step * self.m / (np.sqrt(self.v) + self.tau)
+            self.v = self._second_moment(square)
+            if self.rule == "flash":
+                away = square - self.v
+                beta3 = before / (np.abs(away) + before)
+                self.d = beta3 * self.d + (1.0 - beta3) * away
+            divisor = np.maximum(np.sqrt(self.v) - self.d + self.tau, self.tau)
+            self.W = self.W + self.server_step * self.m / divisor
         return None
 
     def _second_moment(self, square: FloatArray) -> FloatArray:
         if self.rule == "adagrad":
             return self.v + square
-        if self.rule == "adam":
-            return self.beta2 * self.v + (1.0 - self.beta2) * square
-        yogi: FloatArray = self.v - (1.0 - self.beta2) * square * np.sign(self.v - square)
-        return yogi
+        if self.rule == "yogi":
+            yogi: FloatArray = self.v - (1.0 - self.beta2) * square * np.sign(self.v - square)
+            return yogi
+        return self.beta2 * self.v + (1.0 - self.beta2) * square

@@ -48,6 +48,7 @@ from streamfl_connectors.kafka.hosts.host import KafkaHost
 from streamfl_connectors.kafka.hosts.scorer import KafkaScorer
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.partitions import wrong_placement
+from streamfl_connectors.kafka.reach import KafkaReach
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans, repartitioned
 from streamfl_connectors.kafka.watcher import KafkaWatcher
@@ -142,10 +143,8 @@ class KafkaConnector:
         self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None, wrong: WrongState
     ) -> KafkaCoordinatorLink:
         self._require_rights("coordinator", self._federated(placement, delayed_labels))
-        placement, delayed_labels = read_by_clients(self._topics, placement, delayed_labels)
-        if delayed_labels is not None:
-            placement = replace(placement, topics=(*placement.topics, *delayed_labels.placement.topics))
-        ends = Ends(self._connection, self._topics, placement, records.stride)
+        read = self._read_placement(placement, delayed_labels)
+        ends = Ends(self._connection, self._topics, read, records.stride)
         return KafkaCoordinatorLink(self._connection, self._topics, ends, wrong)
 
     def heartbeat(self, silence: float) -> KafkaHeartbeat:
@@ -258,6 +257,21 @@ class KafkaConnector:
         self._require_rights("page" if letters else "watch", Federated(self._topics, ()))
         self._federation_is_there(self._topics.control)
         return KafkaWatcher(self._connection, self._topics, last=last, letters=letters)
+
+    def reach(
+        self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
+    ) -> KafkaReach:
+        """Return what tells how far the partitions go that clients read."""
+        return KafkaReach(
+            self._connection, self._topics, self._read_placement(placement, delayed_labels), records.stride
+        )
+
+    def _read_placement(self, placement: Placement, delayed_labels: LabelTopics | None) -> Placement:
+        """Return the topics of records and of delayed labels that clients read."""
+        placement, delayed_labels = read_by_clients(self._topics, placement, delayed_labels)
+        if delayed_labels is None:
+            return placement
+        return replace(placement, topics=(*placement.topics, *delayed_labels.placement.topics))
 
     def state(self) -> CoordinatorState | None:
         """Return the state that a coordinator committed last, if any."""

@@ -26,11 +26,6 @@ class LastingProducer:
     An idempotent producer of kafka-python sends nothing any more after an error that is not temporary: a message with
     the time of a clock that was an hour ahead for a second, or one that is too large for its topic. Transactions and
     readers that must not lose a message handle such an error themselves.
-
-    Parameters
-    ----------
-    own
-        Settings of the producer.
     """
 
     def __init__(self, connection: Connection, **own: Any) -> None:

@@ -63,13 +63,6 @@ def _of_brokers(said: str) -> str:
 def require_usable(told: Mapping[str, Any], section: str = "kafka") -> None:
     """Check the files with certificates and keys before they are used.
 
-    Parameters
-    ----------
-    told
-        The settings for kafka-python.
-    section
-        The section of the settings file that holds them.
-
     Raises
     ------
     UsageError

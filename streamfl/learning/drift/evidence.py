@@ -65,6 +65,8 @@ class RoundEvidence:
     # After an alarm: features that surely differ from those since held-out records have been gathered; empty if it
     # is not known.
     moved: tuple[FeatureMoved, ...] = ()
+    # After an alarm: the deviation over all features then and now, if it surely differs; see `SpreadBaseline`.
+    spread: tuple[float, float] | None = None
 
     @property
     def loss(self) -> float:

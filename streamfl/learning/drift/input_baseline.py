@@ -17,11 +17,11 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
-from streamfl.learning.drift.inputs import NAMED, PAIRS
+from streamfl.learning.drift.inputs import NAMED
+from streamfl.learning.drift.means import room_for
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureMoved
 from streamfl.protocol.moments import Moments
-from streamfl.protocol.records import union
 
 # A feature differs if its mean is off by at least this many standard errors, over the clients that sent it; each
 # client counts for at most this many.
@@ -63,6 +63,8 @@ class InputBaseline:
     counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     explained: int = 0  # the round of the last alarm that moved inputs explained; 0 before any
+    # The features announced since the last restart, each with whether it was last said to have risen.
+    announced: tuple[tuple[str, bool], ...] = ()
 
     def moved(self, t: int, sent: Mapping[str, Moments]) -> tuple[FeatureMoved, ...]:
         """Return the features whose means in round t surely differ, the surest first, at most 20.
@@ -79,7 +81,7 @@ class InputBaseline:
         if not shifts:
             return ()
         off, before, after, by = (np.array(each) for each in zip(*shifts.values(), strict=True))
-        sure = _together(off)
+        sure = together(off)
         return tuple(
             FeatureMoved(
                 self.features[j],
@@ -93,6 +95,24 @@ class InputBaseline:
             for j in sorted(_differing(sure, by), key=lambda j: -abs(float(sure[j])))[:NAMED]
             for known in [~np.isnan(off[:, j])]
         )
+
+    def is_news(self, moved: Collection[FeatureMoved]) -> bool:
+        """Tell whether one of these features was not yet announced as moved in this direction.
+
+        An alarm follows an announced move if labels come later than their records, or if models were slow to suffer
+        from it; people need not hear of that move twice.
+
+        >>> hot = FeatureMoved("heat", 20.0, 34.0, (), 4, 90, 12.0)
+        >>> baseline = InputBaseline().with_announced([hot])
+        >>> baseline.is_news([replace(hot, before=22.0)]), baseline.is_news([replace(hot, after=12.0)])
+        (False, True)
+        """
+        return any((one.feature, one.after > one.before) not in self.announced for one in moved)
+
+    def with_announced(self, moved: Collection[FeatureMoved]) -> "InputBaseline":
+        """Return the baseline after these features were announced."""
+        said = {one.feature: one.after > one.before for one in moved}
+        return replace(self, announced=tuple(sorted((dict(self.announced) | said).items())))
 
     def after(self, sent: Mapping[str, Moments], *, since: Callable[[str], int]) -> "InputBaseline":
         """Return the baseline after a round.
@@ -137,15 +157,12 @@ class InputBaseline:
         with np.errstate(divide="ignore", invalid="ignore"):
             deviation = np.where((own.count > 0.0) & (own.variance > 0.0), np.sqrt(own.variance), np.nan)
             by = (own.mean - self.means[i]) / deviation
-            off = _normal(by / np.sqrt(1.0 / own.count + 1.0 / self.counts[i]), np.maximum(own.count - 1.0, 1.0))
+            off = as_normal(by / np.sqrt(1.0 / own.count + 1.0 / self.counts[i]), np.maximum(own.count - 1.0, 1.0))
         return off, self.means[i], own.mean, by
 
     def _with(self, sent: Mapping[str, Moments]) -> "InputBaseline":
         """Return the same with room for new names, as long as no more pairs than `PAIRS` are watched."""
-        new = [name for name in sent if name not in self.clients]
-        clients = (*self.clients, *new[: max(0, PAIRS // max(1, len(self.features)) - len(self.clients))])
-        names = union([self.features, *(moments.features for moments in sent.values())])
-        features = names[: max(len(self.features), PAIRS // max(1, len(clients)))]
+        clients, features = room_for(self.clients, self.features, sent)
         c, d = len(clients) - len(self.clients), len(features) - len(self.features)
         if not c and not d:
             return self
@@ -160,10 +177,10 @@ class InputBaseline:
         )
 
 
-def _together(off: FloatArray) -> FloatArray:
+def together(off: FloatArray) -> FloatArray:
     """Return by feature the shift in standard errors over all clients that sent it, shape (clients, d) -> (d,).
 
-    >>> _together(np.array([[3.0, np.nan, 99.0], [3.0, -5.0, 0.0]])).round(3)
+    >>> together(np.array([[3.0, np.nan, 99.0], [3.0, -5.0, 0.0]])).round(3)
     array([ 4.243, -4.   ,  2.828])
     """
     each = np.clip(np.nan_to_num(off), -MIN_STANDARD_ERRORS, MIN_STANDARD_ERRORS)
@@ -171,12 +188,12 @@ def _together(off: FloatArray) -> FloatArray:
     return together
 
 
-def _normal(t: FloatArray, freedom: FloatArray) -> FloatArray:
+def as_normal(t: FloatArray, freedom: FloatArray) -> FloatArray:
     """Return the normal deviate that is as rare as Student's t: the deviation of few values may be far too small.
 
     Wallace 1959, "Bounds on normal approximations to Student's and the chi-square distributions".
 
-    >>> _normal(np.array([4.0, -4.0]), np.array([4.0, 1000.0])).round(2)
+    >>> as_normal(np.array([4.0, -4.0]), np.array([4.0, 1000.0])).round(2)
     array([ 2.39, -3.98])
     """
     z: FloatArray = np.sqrt(freedom * np.log1p(t * t / freedom)) * (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0)

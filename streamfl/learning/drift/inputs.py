@@ -8,15 +8,15 @@ days, a season or a slow wander, is known as its way after it was seen once. Not
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray, IntArray
+from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
+from streamfl.learning.drift.means import PAIRS, Means, room_for, short
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureMoved
 from streamfl.protocol.moments import Moments
-from streamfl.protocol.records import union
 
 # A mean enters the baseline if it comes so many rounds after the last one that did: nearer ones are too alike. A
 # baseline is used from so many means on, and follows about so many. docs/choices.md, "Inputs".
@@ -38,23 +38,13 @@ JOINED, MOST, STRONG = 0.5, math.log(100.0), math.log(10.0)
 RARE, SUSPECT = 1e4, 20.0
 # For so many rounds a finding belongs to the drift before it.
 NEXT_TO = 8
-# A finding names so many features, and of each so many clients; so many pairs of a client and a feature are watched.
-NAMED, PAIRS = 20, 2**16
-# The largest logarithm of evidence, and the least of a mean that has waited; the most deviations; and the largest
-# mean that float32 can square.
-_SURE, _WAITED, _FARTHEST, _LARGEST, _TINY = 400.0, math.log(8.0), 1e6, 1e15, 1e-300
+# A finding names so many features, and of each so many clients. docs/choices.md, "Inputs".
+NAMED = 20
+# The largest logarithm of evidence, and the least of a mean that has waited; and the most deviations.
+_SURE, _WAITED, _FARTHEST, _TINY = 400.0, math.log(8.0), 1e6, 1e-300
 
 _COUNT, _MEAN, _SQUARES, _STEPS, _OF_ONE, _LAST, _UP, _DOWN = range(8)
 _SIGNS = np.array([1.0, -1.0])[:, None, None]
-
-
-class Means(NamedTuple):
-    """What some clients sent in a round: their places; and numbers, means and deviations of values, shape (n, d)."""
-
-    at: IntArray
-    records: FloatArray
-    mean: FloatArray
-    deviation: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +112,7 @@ class Inputs:
             known = replace(known, drift=t, told=())
         if not means or not known.features:
             return known, ()
-        sent = known._sent(means)
+        sent = Means.of(known.clients, known.features, means)
         off = known._off(sent)
         waits = np.logical_or(*((_SIGNS * off >= OFF) & (known.sums[_UP:, sent.at] < _WAITED)))
         known = known._weighed(t, sent, off)
@@ -162,10 +152,7 @@ class Inputs:
 
     def _with(self, means: Mapping[str, Moments]) -> "Inputs":
         """Return the same with room for new names, as long as no more pairs than `PAIRS` are watched."""
-        new = [name for name in means if name not in self.clients]
-        clients = (*self.clients, *new[: max(0, PAIRS // max(1, len(self.features)) - len(self.clients))])
-        names = union([self.features, *(m.features for m in means.values())])
-        features = names[: max(len(self.features), PAIRS // max(1, len(clients)))]
+        clients, features = room_for(self.clients, self.features, means)
         c, d = len(clients) - len(self.clients), len(features) - len(self.features)
         if not c and not d:
             return self
@@ -181,16 +168,6 @@ class Inputs:
             common=np.pad(self.common, ((0, 0), (0, d))),
             since=np.pad(self.since, ((0, 0), (0, d))),
         )
-
-    def _sent(self, means: Mapping[str, Moments]) -> Means:
-        at = {name: i for i, name in enumerate(self.clients)}
-        each = {at[name]: m.aligned(self.features) for name, m in means.items() if name in at}
-        shape = len(each), len(self.features)
-        count = np.array([m.count for m in each.values()]).reshape(shape)
-        mean = np.array([np.where(m.count > 0.0, m.mean, np.nan) for m in each.values()]).reshape(shape)
-        mean[np.abs(mean) > _LARGEST] = np.nan
-        deviation = np.sqrt([m.variance for m in each.values()]).reshape(shape)
-        return Means(np.array(list(each), np.int64), count, mean, deviation)
 
     def _known(self, sent: Means) -> BoolArray:
         """Return which means are compared: those of enough records, with a baseline of enough means; shape (n, d)."""
@@ -231,7 +208,7 @@ class Inputs:
         gave[sent.at[(first & (e.max(axis=0) >= STRONG)).any(axis=1)]] = t
         mixed = np.where(first, np.log1p(JOINED * np.expm1(np.minimum(e, MOST))), 0.0).sum(axis=1)
         common = np.where(first.any(axis=0), _added(self.common, mixed), self.common)
-        found = replace(self, sums=_short(sums), gave=gave, common=common)
+        found = replace(self, sums=short(sums), gave=gave, common=common)
         return replace(found, since=np.where(quiet & (found._evidence() >= 0.0), t, self.since))
 
     def _evidence(self) -> FloatArray:
@@ -296,7 +273,7 @@ class Inputs:
             np.where(takes, sent.mean, last),
         )
         entered[sent.at[of]] = t
-        return replace(self, sums=_short(sums), entered=entered)
+        return replace(self, sums=short(sums), entered=entered)
 
     def _widened(self, sent: Means, off: FloatArray, found: BoolArray) -> "Inputs":
         """Return the same after a finding: the baselines concerned have the old level and the new one."""
@@ -308,7 +285,7 @@ class Inputs:
         sums[_MEAN, sent.at], sums[_SQUARES, sent.at] = mean + half, squares + count * half**2
         sums[_LAST, sent.at] = np.where(there, np.nan, last)
         sums[_UP:, :, features] = 0.0
-        return replace(self, sums=_short(sums), common=np.where(features, 0.0, self.common))
+        return replace(self, sums=short(sums), common=np.where(features, 0.0, self.common))
 
 
 def _evidence(off: FloatArray, freedom: FloatArray) -> FloatArray:
@@ -328,9 +305,3 @@ def _added(before: FloatArray, e: FloatArray) -> FloatArray:
     """Return log(1 + (1 + R) e) from log(1 + R) and log e."""
     after: FloatArray = np.minimum(np.logaddexp(0.0, before + e), _SURE)
     return after
-
-
-def _short(sums: FloatArray) -> FloatArray:
-    """Return numbers as float32 has them: they take half the bytes."""
-    short: FloatArray = np.clip(sums, -1e38, 1e38).astype(np.float32).astype(np.float64)
-    return short

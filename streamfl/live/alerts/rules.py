@@ -13,6 +13,7 @@ from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -22,8 +23,15 @@ from streamfl.protocol.messages import (
     RoundClosed,
 )
 from streamfl.records.values.times import iso
-from streamfl.run.evaluation.result import DatedFinding, DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
-from streamfl.run.report.changes import moved_sentence, sentence
+from streamfl.run.evaluation.result import (
+    DatedFinding,
+    DatedInputsMoved,
+    DatedInputsStuck,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+)
+from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.display import local_text, notice_text
 from streamfl.run.report.lateness import Lateness
 from streamfl.run.report.words import count, listed
@@ -49,7 +57,7 @@ class Alert:
     # Those concerned, at most `LISTED`.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()  # those that moved
+    features: tuple[str, ...] = ()  # those that moved, or stand still
 
     @property
     def plain(self) -> dict[str, object]:
@@ -80,14 +88,13 @@ one that joins'])
     _heard: dict[str, int] = field(default_factory=dict)  # by client, the round in which it last had records
     _silent: set[str] = field(default_factory=set)
     _lateness: Lateness = field(default_factory=Lateness)
-    _are_late: bool = False
     _learnt: float = 0.0
     _is_stalled: bool = False
 
     def begin(self, now: float) -> None:
         """Count time from now on, and look at every client afresh: what was heard so far is history."""
         self._learnt, self._is_stalled = now, False
-        self._lateness, self._are_late = Lateness(), False
+        self._lateness = Lateness()
         self._silent.clear()
 
     def hear(self, message: FromCoordinator, now: float, time: float) -> list[Alert]:
@@ -119,6 +126,9 @@ one that joins'])
                 inputs = DatedInputsMoved.of(message)
                 named = inputs.clients or sorted({client for one in inputs.moved for client in one.clients})
                 return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=named)]
+            case InputsStuck():
+                stuck = DatedInputsStuck.of(message)
+                return [self._found("inputs-stuck", stuck, stuck_sentence(stuck), time, clients=stuck.clients)]
             case Noticed():
                 notice = DatedNotice.of(message)
                 return [self._found("notice", notice, notice_text(notice), time)]
@@ -163,13 +173,11 @@ one that joins'])
 
     def _late(self, closed: RoundClosed, time: float) -> list[Alert]:
         """Return that more updates come too late than in time again and again, or that most come in time again."""
-        self._lateness.take(RoundSummary.of(closed))
-        reason, were_late = self._lateness.reason, self._are_late
-        self._are_late = reason is not None
-        if self._are_late == were_late:
+        changed = self._lateness.take(RoundSummary.of(closed))
+        if changed is None:
             return []
-        text = "most updates come in time again" if reason is None else reason
-        return [self._alert("late", text, time, is_over=were_late, round=closed.round)]
+        text = self._lateness.reason or "most updates come in time again"
+        return [self._alert("late", text, time, is_over=changed == "ended", round=closed.round)]
 
     def _silence(self, closed: RoundClosed, time: float) -> list[Alert]:
         """Return which clients have become silent with this round, and which are heard again."""
@@ -199,7 +207,8 @@ one that joins'])
         self._silent.discard(client)
 
     def _found(self, kind: AlertKind, found: DatedFinding, text: str, time: float, **more: Any) -> Alert:
-        features = [one.feature for one in found.moved]
+        stuck = found.stuck if isinstance(found, DatedInputsStuck) else ()
+        features = [*dict.fromkeys([*(one.feature for one in found.moved), *(one.feature for one in stuck)])]
         about: dict[str, Any] = {
             "round": found.round,
             "since": found.since,

@@ -303,15 +303,7 @@ def _unread(column: str, wrong: Mapping[int, str], records: int) -> str:
 
 
 def answer(asked: InferRequest, answering: Answering, name: str, predictions: FloatArray) -> tuple[bytes, int | None]:
-    """Return the body of the answer, and the bytes of its JSON if others follow.
-
-    Parameters
-    ----------
-    answering
-        The model, for which the request was read.
-    predictions
-        What the model has predicted.
-    """
+    """Return the body of the answer, and the bytes of its JSON if others follow."""
     model, told, binary = answering.model, list[dict[str, object]](), list[bytes]()
     for output, as_bytes in asked.outputs.items():
         values = _values(output, predictions, model)

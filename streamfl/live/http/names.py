@@ -46,15 +46,7 @@ def answers(host: str, names: Collection[str]) -> bool:
 
 
 class UnderItsNames:
-    """Refuses requests under any other name.
-
-    Parameters
-    ----------
-    app
-        What answers the others.
-    names
-        Its names, besides those of this machine.
-    """
+    """Refuses requests under any other name."""
 
     def __init__(self, app: ASGIApp, names: Collection[str] = ()) -> None:
         self._app, self._names = app, own_names() | {name.lower() for name in names}

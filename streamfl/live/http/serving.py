@@ -3,8 +3,7 @@
 import asyncio
 import math
 import socket
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from ipaddress import IPv6Address, ip_address
 from threading import Thread
@@ -17,7 +16,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streamfl.errors import UsageError
 from streamfl.live.http.names import UnderItsNames
-from streamfl.live.stopping import Stop
 
 # Connections at once, of which most wait; further ones are answered with 503. And those of one address, of IPv6 of
 # one network; further ones are closed, so that nobody alone keeps all others out.
@@ -202,32 +200,6 @@ def serving(app: ASGIApp, host: str = "127.0.0.1", port: int = 8000, names: Coll
         finally:
             server.should_exit = True
             thread.join()
-
-
-def serve(
-    app: ASGIApp,
-    stop: Stop,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    began: Callable[[int], None] = lambda port: None,
-    names: Collection[str] = (),
-) -> None:
-    """Serve an app until the process is asked to stop.
-
-    Parameters
-    ----------
-    began
-        Called with the port once connections are taken.
-
-    Raises
-    ------
-    UsageError
-        The address cannot be had.
-    """
-    with serving(app, host, port, names) as taken:
-        began(taken)
-        while not stop.requested:
-            time.sleep(0.1)
 
 
 def _listening(host: str, port: int) -> socket.socket:

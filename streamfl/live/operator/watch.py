@@ -9,12 +9,15 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 
+from streamfl.bounds import NAMED
 from streamfl.errors import PeerError
 from streamfl.printable import printable
+from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -25,12 +28,19 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
+from streamfl.run.evaluation.result import (
+    DatedInputsMoved,
+    DatedInputsStuck,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+)
 from streamfl.run.evaluation.starts import Starts
-from streamfl.run.report.changes import moved_sentence, sentence
+from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
+from streamfl.run.report.pace import Pace
 from streamfl.run.report.terminal import print_line
-from streamfl.run.report.words import count, counted
+from streamfl.run.report.words import count, counted, score
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.ports import LoggedMessage, Watcher
 from streamfl.wire.messages import TYPES
@@ -65,13 +75,47 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
         sleep(PAUSE)
 
 
-def heard(watcher: Watcher) -> Iterator[FromCoordinator | None]:
-    """Yield the coordinator's messages without end, and None whenever nothing comes for a short while."""
+def heard(watcher: Watcher, paces: "Paces | None" = None) -> Iterator[FromCoordinator | None]:
+    """Yield the coordinator's messages without end, and None whenever nothing comes for a short while.
+
+    Paces are told of each entry before it is yielded.
+    """
     while True:
         read = watcher.read()
-        yield from (one.message for one in read if isinstance(one, LoggedMessage))
+        for one in read:
+            if isinstance(one, LoggedMessage):
+                if paces is not None and isinstance(one.message, RoundClosed):
+                    paces.take(one.message, one.time or 0)
+                yield one.message
         if not read:
             yield None
+
+
+@dataclass
+class Paces:
+    """How many records of each client are learnt a second, by what the log tells."""
+
+    _of: dict[str, Pace] = field(default_factory=dict)
+    _time: int = 0
+
+    def take(self, closed: RoundClosed, time: int) -> None:
+        """Take an entry into account, which the log took at a time in milliseconds since 1970; 0: unknown."""
+        self._time = max(self._time, time)
+        for one in closed.accepted[: NAMED.clients]:
+            if one.records and (one.client in self._of or len(self._of) < NAMED.clients):
+                self._of.setdefault(one.client, Pace()).take(one.records, time)
+
+    @property
+    def by_client(self) -> dict[str, float]:
+        """Return the records a second of each client in its last 11 to 20 rounds with records, so far as known."""
+        known = {name: pace.a_second(self._time) for name, pace in self._of.items()}
+        return {printable(name): significant(one) for name, one in sorted(known.items()) if one is not None}
+
+    @property
+    def line(self) -> str:
+        """Return how many records of all clients are learnt a second; "" before that is known."""
+        of = self.by_client
+        return f"  {score(sum(of.values()))} a second" if of else ""
 
 
 def watch(
@@ -81,6 +125,7 @@ def watch(
     rounds: int | None = None,
     opened: RoundOpened | None = None,
     now: Callable[[], float] = monotonic,
+    paces: Paces | None = None,
 ) -> None:
     """Print a line for every round, restart and change of membership, until `rounds` rounds were seen.
 
@@ -97,6 +142,8 @@ def watch(
         The round that is open at the beginning.
     now
         The time in seconds.
+    paces
+        What `heard` tells of entries; the line of a round then says how many records are learnt a second.
     """
     seen, outlook = 0, Outlook(opened)
     waiting = WaitingReport(now, outlook)
@@ -107,15 +154,20 @@ def watch(
             waiting.broken()
         elif due := waiting.line():
             texts, style = (due,), "dim"
+        pace = paces.line if paces is not None and isinstance(message, RoundClosed) else ""
         for text in texts:
-            print_line(console, text, style)
+            print_line(console, f"{text}{pace}", style)
         seen += isinstance(message, RoundClosed) and message.records > 0
         if rounds is not None and seen >= rounds:
             return
 
 
-def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = None) -> Iterator[str]:
+def as_json(
+    messages: Iterable[FromCoordinator | None], rounds: int | None = None, paces: Paces | None = None
+) -> Iterator[str]:
     """Yield what `watch` shows as lines of JSON: `type`, `text`, and for rounds, restarts and drifts their fields.
+
+    With paces the line of a round has `records_per_second`, by client.
 
     >>> print(*as_json([None, Left(client="c3", nonce="7f")]))
     {"type": "left", "text": "c3 left"}
@@ -126,6 +178,8 @@ def as_json(messages: Iterable[FromCoordinator | None], rounds: int | None = Non
         if message is None or not texts:
             continue
         told = {"type": TYPES[type(message)], "text": printable("; ".join(texts)), **_fields(message)}
+        if paces is not None and isinstance(message, RoundClosed):
+            told["records_per_second"] = paces.by_client
         yield json.dumps(to_jsonable_python(told, inf_nan_mode="null"))
         seen += isinstance(message, RoundClosed)
         if rounds is not None and seen >= rounds:
@@ -150,6 +204,8 @@ def _fields(message: FromCoordinator) -> dict[str, Any]:
             return DatedLocalDrift.of(message).model_dump()
         case InputsMoved():
             return DatedInputsMoved.of(message).model_dump()
+        case InputsStuck():
+            return DatedInputsStuck.of(message).model_dump()
         case Noticed():
             return DatedNotice.of(message).model_dump()
     return {}
@@ -267,6 +323,8 @@ def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
             return (local_text(drift), *([sentence(drift)] if drift.state == "latched" else [])), "bold yellow"
         case InputsMoved():
             return moved_sentence(DatedInputsMoved.of(message)), "bold yellow"
+        case InputsStuck():
+            return stuck_sentence(DatedInputsStuck.of(message)), "bold yellow"
         case Noticed():
             return notice_text(DatedNotice.of(message)), "yellow"
         case Joined():

@@ -1,8 +1,8 @@
 """`streamfl page`: reads the log of a federation, and serves the page of it."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 import structlog
@@ -20,7 +20,7 @@ from streamfl.records.values.times import iso
 from streamfl.run.page.events import plain
 from streamfl.run.page.sections import Sections
 from streamfl.runtime.log.tally import Tally
-from streamfl.runtime.ports import Connector, LoggedDeadLetter, LoggedMessage, Watcher
+from streamfl.runtime.ports import Connector, LoggedDeadLetter, LoggedMessage, Reach, Watcher
 
 LOG = structlog.get_logger("streamfl.page")
 
@@ -29,6 +29,9 @@ FIRST = 100
 
 # While the whole log is read, its end is looked at once in this many reads.
 END_EVERY = 10
+
+# Seconds between two questions how far partitions go.
+REACH_EVERY = 5.0
 
 # Seconds until a log that did not answer is asked again.
 PAUSE = 1.0
@@ -97,7 +100,14 @@ def _hear(heard: Iterable[LoggedMessage | LoggedDeadLetter], history: PageHistor
             history.hear(one.message, one.time)
 
 
-def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: Collection[str] = ()) -> None:
+def serve_page(
+    name: str,
+    connector: Connector,
+    where: str,
+    stop: Stop,
+    names: Collection[str] = (),
+    reach: Callable[[], Reach] | None = None,
+) -> None:
     """Serve the page of a federation until stopped.
 
     Parameters
@@ -108,6 +118,8 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
         Set when the process is to end.
     names
         Names under which browsers may ask for it, besides those of this machine and any address.
+    reach
+        Returns what tells how far partitions go; None if the log cannot tell.
 
     Raises
     ------
@@ -119,6 +131,8 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
         LOG.info("page", url=stack.enter_context(shown(source, where, names)))
         unread, silent = Tally(LOG, "the federation cannot be read yet"), Tally(LOG, "the log does not answer")
         reading: PageReader | None = None
+        reaching: Reach | None = None
+        due = 0.0
         while not stop.requested:
             try:
                 if reading is None:
@@ -126,7 +140,11 @@ def serve_page(name: str, connector: Connector, where: str, stop: Stop, names: C
                     stack.callback(end.close)
                     stack.callback(whole.close)
                     reading = PageReader(source, end, whole)
+                    if reach is not None:
+                        reaching = stack.enter_context(closing(reach()))
                 reading.step(time.time())
+                if reaching is not None and time.monotonic() >= due:
+                    source.reaches, due = reaching.of(source.partitions()), time.monotonic() + REACH_EVERY
             except PeerError as error:
                 (unread if reading is None else silent).note(name, str(error))
                 if reading is None:

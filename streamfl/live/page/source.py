@@ -1,7 +1,7 @@
 """What the page is made of: the history and the dead letters that its reader has so far."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -10,6 +10,7 @@ from streamfl.live.page.history import PageHistory
 from streamfl.live.page.letters import LetterKind, Letters
 from streamfl.run.page.health import stalled_minutes
 from streamfl.run.page.sections import Sections, sections, update_row
+from streamfl.runtime.ports import PartitionReach
 
 
 @dataclass(eq=False)
@@ -29,17 +30,25 @@ class PageSource:
     letters: Letters = field(default_factory=Letters)  # its dead letters
     status: Callable[[], Sections] = dict  # what is said of the reading itself: how far it is, and what it left out
     clock: Callable[[], float] = time.time  # seconds since 1970
+    reaches: Mapping[str, PartitionReach] = field(default_factory=dict)  # how far the partitions of clients go
 
     @property
-    def version(self) -> tuple[int, int, int, int, str]:
+    def version(self) -> tuple[int, int, int, int, int, str]:
         """Return what differs whenever the page would show something else."""
         history = self.history
         minutes = stalled_minutes(history.now, self._milliseconds)
-        return id(history), history.changes, self.letters.changes, minutes, repr(self.status())
+        reaches = hash(frozenset(self.reaches.items()))
+        return id(history), history.changes, self.letters.changes, minutes, reaches, repr(self.status())
 
     @property
     def _milliseconds(self) -> int:
         return int(1000.0 * self.clock())
+
+    def partitions(self) -> set[str]:
+        """Return the partitions of the clients that take part."""
+        with self.history.lock:
+            clients = self.history.now.clients.values()
+            return {name for client in clients if client.state == "present" for name in client.spans}
 
     def now(self) -> tuple[Any, Sections]:
         """Return the version and the sections of the page as it is now."""
@@ -49,7 +58,7 @@ class PageSource:
     def _now(self, version: Any) -> tuple[Any, Sections]:
         history = self.history
         with history.lock:
-            made = sections(history.now, _rows(self.letters.counted()), self._milliseconds)
+            made = sections(history.now, _rows(self.letters.counted()), self._milliseconds, self.reaches)
         return version, made | {"about": self._about(history)}
 
     def as_of(self, entry: int) -> Sections | None:

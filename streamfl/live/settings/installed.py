@@ -47,11 +47,6 @@ def connector_named(name: str) -> type[Connector]:
 def section(name: str, model: type[BaseModel], table: Mapping[str, object]) -> BaseModel:
     """Return the settings of a connector.
 
-    Parameters
-    ----------
-    name
-        The name of the connector and its section.
-
     Raises
     ------
     UsageError

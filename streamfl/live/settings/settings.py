@@ -56,7 +56,9 @@ from streamfl.wire.masking import expand
 PREFIX = "STREAMFL_"
 
 # What `streamfl alert` can tell.
-AlertKind = Literal["drift", "local-drift", "inputs-moved", "notice", "stalled", "silent", "late", "evicted", "ended"]
+AlertKind = Literal[
+    "drift", "local-drift", "inputs-moved", "inputs-stuck", "notice", "stalled", "silent", "late", "evicted", "ended"
+]
 
 # The most records that a client holds if the clock closes rounds: the number per interval is not known.
 MANY = 10_000
@@ -197,7 +199,7 @@ class RoundSettings(_Table):
         },
     )
     """How long the coordinator waits for missing updates after clients should have sent them, before it closes the
-    round without them; 0: without limit."""
+    round without them: twice or four times as long while most of them come too late; 0: without limit."""
     expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
     """After this many rounds without an update of a client, rounds close without waiting for it, until it sends
     one."""
@@ -478,7 +480,16 @@ class Alerts(_Table):
     """A file with the key that signs what is posted."""
     command: tuple[str, ...] = ()
     """A program and its arguments, which is run for each alert and reads it from standard input as a line of JSON."""
-    kinds: tuple[AlertKind, ...] = ("drift", "local-drift", "inputs-moved", "stalled", "silent", "late", "evicted")
+    kinds: tuple[AlertKind, ...] = (
+        "drift",
+        "local-drift",
+        "inputs-moved",
+        "inputs-stuck",
+        "stalled",
+        "silent",
+        "late",
+        "evicted",
+    )
     """The kinds of alerts that are sent; there are also `notice` and `ended`."""
     stalled_after: float | None = Field(
         None,

@@ -174,7 +174,7 @@ class Client(ClientState):
         decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event, now)
         if isinstance(event, Tick):
             decisions += self._lose_patience(now)
-        return decisions + self._guard(lambda: self._proceed(now), now)
+        return decisions + self._guard(now, self._proceed)
 
     def _awaits_models(self) -> bool:
         """Tell whether there may be something to do when a model arrives."""
@@ -213,20 +213,24 @@ class Client(ClientState):
 
     def _receive(self, message: FromCoordinator, now: float) -> list[ClientDecision]:
         """Take a message, or drop it if it cannot be used."""
+        return self._guard(now, self._take_usable, message)
 
-        def take() -> list[ClientDecision]:
-            reason = unusable(message, self.settings.learner.online)
-            return self._take(message, now) if reason is None else self._drop(PeerError(reason))
+    def _take_usable(self, message: FromCoordinator, now: float) -> list[ClientDecision]:
+        reason = unusable(message, self.settings.learner.online)
+        return self._take(message, now) if reason is None else self._drop(PeerError(reason))
 
-        return self._guard(take, now)
-
-    def _guard(self, do: Callable[[], list[ClientDecision]], now: float) -> list[ClientDecision]:
+    def _guard(self, now: float, do: Callable[..., list[ClientDecision]], *given: object) -> list[ClientDecision]:
         """Act on received messages; if that raises, forget all that was received and ask for it later.
 
         Errors in this client's own settings and records are raised.
+
+        Parameters
+        ----------
+        do, given
+            What is done, and its arguments besides `now`, which is the last one.
         """
         try:
-            return do()
+            return do(*given, now)
         except (UsageError, BrokenInvariantError, MemoryError):
             raise
         except Exception as error:  # a forged model can make anything raise
@@ -317,12 +321,12 @@ class Client(ClientState):
             told = answer_of(self.name, batch, P, labels, rule=self.decision, known=known, targets=targets)
             return replace(told, opened=self._ledger.opened)
 
-        def answer() -> list[ClientDecision]:
+        def answer(_: float) -> list[ClientDecision]:
             self._learn_joined()
             self._models.begin_round(self._ledger.open_round)
             return [answers(*self._models.answer(batch, self._ledger.opened, late=True))]
 
-        decisions = self._guard(answer, now) if len(batch) else []
+        decisions = self._guard(now, answer) if len(batch) else []
         if not any(isinstance(one, Answered) for one in decisions):  # no records, or the models were forged
             decisions.append(answers(np.zeros((len(batch), 0)), ()))
         return next(one.batch for one in decisions if isinstance(one, Answered)), decisions
@@ -469,7 +473,7 @@ class Client(ClientState):
             self._models.release()
         place.move(own)
         self._follow_totals(self.sending.disclosed, place.positions)
-        self.intake.follow(place)
+        self.intake.follow(place, sent.update)
         self._earlier.accept(sent, own, closed)
         self._measurement.accept(sent)
 

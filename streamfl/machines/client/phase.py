@@ -69,7 +69,11 @@ class Phase(Enum):
     @property
     def waits(self) -> bool:
         """Tell whether the next step is the coordinator's, so that the client asks if no message comes."""
-        return self not in (Phase.FILLING, Phase.GATHERING, Phase.LEFT)
+        return self not in UNHURRIED
+
+
+# What comes next is the client's own step, or nothing.
+UNHURRIED = (Phase.FILLING, Phase.GATHERING, Phase.LEFT)
 
 
 class Transition(NamedTuple):

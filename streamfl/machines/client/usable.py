@@ -83,7 +83,7 @@ def unprotected(opened: RoundOpened, settings: ClientSettings) -> str | None:
         return (
             f"the round has secure_aggregation {sums}, but this client's settings have {settings.secure_aggregation}"
         )
-    if opened.scores_again and sums == "masked":
+    if sums == "masked" and opened.scores_again:
         return "the round scores old records again, and two totals could tell about one client"
     if settings.noise is None:
         return None

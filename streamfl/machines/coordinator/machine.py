@@ -15,7 +15,6 @@ process or damage the state: if handling one raises, `recovery` returns to the l
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from streamfl.arrays import FloatArray
 from streamfl.bounds import REFUSALS_IN_A_ROW, bounded
@@ -240,11 +239,16 @@ class Coordinator:
 
     def _take(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
         """Take one event, and what follows from it."""
-        return self._follow(lambda: self._step(event, now), now)
+        return self._follow(self._step(event, now), now)
 
-    def _follow(self, step: Callable[[], list[CoordinatorDecision]], now: float) -> list[CoordinatorDecision]:
-        """Take a step, close what is ready then, and make the changes that waited for an alarm if it is settled."""
-        decisions = [*step(), *close_if_ready(self._recovery, now)]
+    def _follow(self, decisions: list[CoordinatorDecision], now: float) -> list[CoordinatorDecision]:
+        """After a step close what is ready, and make the changes that waited for an alarm if it is settled.
+
+        Returns
+        -------
+        The decisions of the step, and those that follow.
+        """
+        decisions = decisions + close_if_ready(self._recovery, now)
         while self._unsaved.changes_wait and not self.is_scoring:
             for change in self._unsaved.take_changes():
                 decisions += [*self._change_membership(change, now), *close_if_ready(self._recovery, now)]
@@ -266,7 +270,7 @@ class Coordinator:
             case Leave():
                 return self._leave(admitted, now)
             case Update():
-                self._unsaved.collect(admitted, self._admission.logs.ids_of(admitted))
+                self._unsaved.collect(admitted, self._admission.logs.ids_of(admitted), now)
             case Scores():
                 self._unsaved.collect_scores(admitted)
             case answer:
@@ -338,7 +342,7 @@ class Coordinator:
 
     def _answers(self, asked: Sequence[Join], now: float) -> list[CoordinatorDecision]:
         """Return the answers to some Joins; after them comes what the clients need for the open round."""
-        decisions = [one for join in asked for one in self._follow(partial(self._answer, join, now), now)]
+        decisions = [one for join in asked for one in self._follow(self._answer(join, now), now)]
         told = (message for one in decisions if isinstance(one, Commit | Publish) for message in one.messages)
         return (
             [*decisions, Publish(messages(self._standing, now))]
@@ -487,15 +491,18 @@ class Coordinator:
             case "fault":
                 return [self._fault(client, denial.incarnation, reason)]
             case "late":
-                self._await_if_late(event)
+                self._note_late(event)
                 self._unsaved.refusals.count += 1
                 self._unsaved.refusals.late += 1
                 return [Refused(bounded(client), reason)]
 
-    def _await_if_late(self, event: FromClient | Signed | Unusable) -> None:
-        """Wait for a newcomer from its first update on, even if that was too late: else it could be late for ever."""
+    def _note_late(self, event: FromClient | Signed | Unusable) -> None:
+        """Note an update that was too late; wait for a newcomer from its first one on: else all could be too late."""
         member, update = self.state.members.get(event.client), event.message if isinstance(event, Signed) else event
-        if member is None or member.awaited or not isinstance(update, Update):
+        if member is None or not isinstance(update, Update):
+            return
+        self._unsaved.deadline = self._unsaved.deadline.with_late(event.client)
+        if member.awaited:
             return
         if self._admission.shows_work(update, member, self.state):
             self._change(event.client, replace(member.copy(), awaited=True))
@@ -529,8 +536,8 @@ class Coordinator:
         self, client: str, incarnation: int | None, error: Exception, now: float
     ) -> list[CoordinatorDecision]:
         """Refuse a message that made something raise, and continue without it."""
-        refuse = partial(self._fault, client, incarnation, reason_unhandled(error))
-        return in_one_transaction(self._follow(lambda: [refuse()], now), self._unsaved)
+        refused = self._fault(client, incarnation, reason_unhandled(error))
+        return in_one_transaction(self._follow([refused], now), self._unsaved)
 
 
 def _message(event: FromClient | Signed) -> FromClient:

@@ -158,6 +158,8 @@ class Grant:
     ) -> "Grant":
         """Return what is granted to updates, in the order of their clients: see `affordable` and `named_by`."""
         senders = [update for update in updates if update.records]
+        if not any(update.new_labels or update.new_features for update in updates):
+            return cls(registry, registry.feature_names, registry.label_names)
         own = own_names({u.client: u.new_labels for u in senders}, {u.client: u.new_features for u in senders})
         spent = dict.fromkeys(own, 0) if spent is None else spent
         bought = {} if are_free(len(spent), t) else affordable(own, spent, t)

@@ -58,6 +58,8 @@ def open_round(standing: Standing, now: float) -> OpenRound:
         decision=settings.objective.rule(state.seen, state.registry.labels),
         on_grids=kind.on_grids,
     )
+    if standing.unsaved.open is not None and settings.deadline is not None:
+        standing.unsaved.end_deadline(settings.deadline)
     standing.unsaved.collect_for(opened)
     return opened
 

@@ -46,14 +46,11 @@ def readiness(standing: Standing, now: float) -> Readiness:
     unsaved, quorum = standing.unsaved, standing.settings.quorum
     if unsaved.open is None or _is_held(standing):
         return Readiness.WAIT
-    asks = standing.phase is not Phase.COLLECTING
-    lacks = any(True for _ in waited_for(standing))
-    if lacks and asks:
-        return Readiness.WAIT
-    if _has_lost(standing, now):
-        return Readiness.ABORT
-    if asks:
-        return Readiness.CLOSE
+    lacks = next(waited_for(standing), None) is not None
+    if unsaved.pending_alarm is not None or unsaved.enquiry is not None:
+        if lacks:
+            return Readiness.WAIT
+        return Readiness.ABORT if _has_lost(standing, now) else Readiness.CLOSE
     is_enough = quorum is not None and len(unsaved.updates) >= quorum
     if lacks and not is_enough:
         return Readiness.WAIT
@@ -86,7 +83,7 @@ def waited_for(standing: Standing) -> Iterator[str]:
 
 def closes_at(standing: Standing) -> float | None:
     """Return when the open round closes with what it has; None if no time closes it."""
-    unsaved, deadline = standing.unsaved, standing.settings.deadline
+    unsaved, deadline = standing.unsaved, standing.deadline
     if unsaved.open is None or deadline is None or _is_held(standing):
         return None
     if unsaved.enquiry is not None:
@@ -141,5 +138,5 @@ def _has_lost(standing: Standing, now: float) -> bool:
 
 def _is_over(standing: Standing, now: float) -> bool:
     """Tell whether the deadline of the round has passed since it was opened for the first time."""
-    deadline = standing.settings.deadline
+    deadline = standing.deadline
     return deadline is not None and now >= standing.unsaved.begun[1] + deadline

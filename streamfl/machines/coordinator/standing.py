@@ -50,6 +50,12 @@ class Standing:
         return self.unsaved.pending_alarm is not None
 
     @property
+    def deadline(self) -> float | None:
+        """Return for how many seconds the open round waits for each step; None without limit."""
+        least = self.settings.deadline
+        return None if least is None else self.unsaved.deadline.seconds(least)
+
+    @property
     def open_round(self) -> OpenRound:
         """Return the open round.
 

@@ -8,6 +8,8 @@ from streamfl.protocol.decisions import Commit, CoordinatorDecision, Finished, P
 
 def in_one_transaction(decisions: list[CoordinatorDecision], unsaved: Unsaved) -> list[CoordinatorDecision]:
     """Return decisions as one transaction, which also announces earlier refusals; note what it saves."""
+    if not decisions:  # most updates: others are still waited for
+        return decisions
     joined = _join(decisions)
     if unsaved.refusals.unannounced:
         joined = [_with_refusals(decision, unsaved) for decision in joined]

@@ -38,11 +38,6 @@ def federable(model: base.Estimator) -> ModelKind:
     `preprocessing.StandardScaler() | feature_extraction.PolynomialExtender(degree=1, include_bias=True) |
     linear_model.SoftmaxRegression()`.
 
-    Parameters
-    ----------
-    model
-        A River estimator or a pipeline, trained or not.
-
     Raises
     ------
     UsageError

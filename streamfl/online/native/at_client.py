@@ -1,6 +1,6 @@
 """Native models at a client: from the agreed state on, they learn the client's records as they come."""
 
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Optional
 
 from streamfl.arrays import FloatArray
@@ -23,8 +23,7 @@ from streamfl.protocol.records import Batch
 
 if TYPE_CHECKING:
     from streamfl.online.native.learner import KeptOwn, NativeLearner
-    from streamfl.online.native.private.last_answer import LastAnswer
-    from streamfl.online.native.private.late_labels import LateLabelExperts
+    from streamfl.online.native.private.late_labels import PastPredictions
     from streamfl.online.native.shared import Shared
 
 
@@ -54,7 +53,7 @@ class NativeAtClient(AtClient):
     # The version of the agreed state; version 1 is the untrained one, with which every client begins.
     version: int = 1
     _epoch: int | None = None
-    _late: "LateLabelExperts | None" = None
+    _past: "PastPredictions | None" = None  # what was said of records whose labels come late
     _held: "KeptOwn | None" = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
@@ -110,9 +109,8 @@ class NativeAtClient(AtClient):
             self.learner.begin(*self.learner.following(following), own=own, branch=branch)
         elif following is not None:
             self.learner.begin(following, own=own, branch=branch)
-        if self._last is not None and self.learner.agreed_names[1]:
-            self._last.over(self.learner.labels)
-            self._last.follow(self.learner.agreed_pairs)
+        if self.learner.last is not None and self.learner.agreed_names[1]:
+            self.learner.last.follow(self.learner.agreed_pairs)
         self.version, self._served = version, []
         self._published.forget_before(version + 1)
 
@@ -132,8 +130,10 @@ class NativeAtClient(AtClient):
             self._held = self.learner.keep_own()
 
     def release(self) -> None:
-        """Forget what `hold` has kept."""
+        """Forget what `hold` has kept, and what was said of records that are in the ledger."""
         self._held = None
+        if self._past is not None:
+            self._past.forget_learnt()
 
     def _go_back(self) -> None:
         if self._held is not None:
@@ -146,28 +146,29 @@ class NativeAtClient(AtClient):
 
     def answer_late(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Return the present predictions of records whose labels come late: see `answer`."""
-        if self._late is None:
-            from streamfl.online.native.private.late_labels import LateLabelExperts  # noqa: PLC0415  as in __post_init__
+        if self._past is None:
+            from streamfl.online.native.private.late_labels import PastPredictions  # noqa: PLC0415  as in __post_init__
 
-            last = self.learner.without_last()
-            self._late = None if last is None else LateLabelExperts(last)
-        others = self.answer(batch, serving)
-        if self._late is None or not others.size:
-            return others
-        own = self.learner.own_predicts(batch.features, batch.X, others)
-        mixed = self._late.mixed(batch.positions, others, own, self.learner.labels, self.learner.centre)
-        return self.learner.within_believed(mixed) if self.settings.targets else mixed
+            self._past = PastPredictions()
+        if self.learner.last is None:
+            return self.answer(batch, serving)
+        rounds, answers = self._of_rounds(batch, serving), []
+        for i, position in enumerate(batch.positions.tolist()):  # each is the next one after the last answer
+            row = slice(i, i + 1)
+            answers.append(
+                self.learner.predicted(batch.features, batch.X[row], None if rounds is None else rounds[row])
+            )
+            self._past.keep(position, self.learner.past_prediction())
+        return together(answers, self.learner.columns)
 
     def learn_next(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
         """Learn the next records; return the prediction of each just before it was learnt."""
+        past = None if self._past is None or batch.beside is None else self._past.of(batch.beside)
         records = batch.features, batch.X, batch.y, batch.labels
-        served = self.learner.learn_predicted(*records)
+        served = self.learner.learn_predicted(*records, past=past)
         if served is None:
-            served = self.learner.learn(*records, self._of_rounds(batch, serving))
+            served = self.learner.learn(*records, self._of_rounds(batch, serving), past=past)
         self._served.append(served)
-        if self._late is not None and batch.beside is not None:
-            truths = self.learner.truths(batch.y, batch.labels)
-            self._late.learn(batch.beside, truths, self.learner.labels, self.learner.centre)
         return served
 
     def answer(self, batch: Batch, serving: Serving | None = None) -> FloatArray:
@@ -194,14 +195,8 @@ class NativeAtClient(AtClient):
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""
-        return self.learner.shares(self._last)
+        return self.learner.shares
 
     def own_part(self) -> OwnPart:
         """Return what the client alone knows now, of which nothing is sent."""
-        last = self._last
-        return replace(self.learner.own_part(), last=None if last is None else last.state())
-
-    @property
-    def _last(self) -> "LastAnswer | None":
-        """Return the outer mixture, also while labels come late."""
-        return self.learner.last if self._late is None else self._late.last
+        return self.learner.own_part()

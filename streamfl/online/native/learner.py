@@ -1,6 +1,7 @@
 """The native models of one client: they learn record by record, and report the differences at the end of a round."""
 
 import math
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
@@ -26,7 +27,12 @@ from streamfl.online.native.merging.in_order import change_as_received, change_n
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Raw, Way
 from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
-from streamfl.online.native.private.last_answer import LastAnswer, no_last_answer
+from streamfl.online.native.private.last_answer import (
+    NOTHING_SAID,
+    LastAnswer,
+    PastPrediction,
+    no_last_answer,
+)
 from streamfl.online.native.private.last_answer_state import LastAnswerState
 from streamfl.online.native.private.neighbours import Neighbours
 from streamfl.online.native.private.own import OwnModel, no_own_model
@@ -376,43 +382,22 @@ class NativeLearner:
         self.mixture, self.near, self.own, self.last, self.rest = own
         self._rename_own()
 
-    def own_predicts(self, features: tuple[str, ...], X: FloatArray, others: FloatArray) -> FloatArray:
-        """Return what the own model predicts, given what all other experts do: see `OwnModel.says`."""
-        if self.own is None or not others.size:
-            return others
-        X, centre = self._aligned(features, X), self.centre
-        return self.own.says(self._ferns, X, others - centre, centre) + centre
+    @property
+    def columns(self) -> int:
+        """Return how many columns predictions have: one a label, or one for targets."""
+        return int(self._models.weights.shape[-1])
 
-    def within_believed(self, targets: FloatArray) -> FloatArray:
-        """Return targets drawn into the range that is believed: the client's own so far, before any that of all."""
-        known = self._agreed.extremes
-        if self.own is not None:
-            running = self.own.arrays.running[0]
-            known = (float(running["least"]), float(running["largest"])) if running["records"] else known
-        return targets.clip(*believed(known))
-
-    def without_last(self) -> LastAnswer | None:
-        """Return the experts on the last answer, and drop them: labels come late, see `LateLabelExperts`."""
-        last, self.last = self.last, None
-        self._table.changes.arguments, self._last_prediction = None, None
-        return last
+    def past_prediction(self) -> PastPrediction | None:
+        """Return what was said of the record that was predicted last; None without an outer mixture, or any label."""
+        return self.last.past_prediction(float(self._models.centre[0])) if self.last and self.columns else None
 
     @property
-    def centre(self) -> float:
-        """Return the value from which targets are measured; 0 before any."""
-        centre = float(self._models.centre[0])
-        return 0.0 if math.isnan(centre) else centre
-
-    def truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
-        """Return labels that have been learnt as indices into `self.labels`; targets as they are."""
-        return self._truths(y, labels)
-
-    def shares(self, last: LastAnswer | None) -> dict[str, float]:
-        """Return the share of each expert in the predictions, by name, given the outer mixture, if there is one."""
+    def shares(self) -> dict[str, float]:
+        """Return the share of each expert in the predictions, by name."""
         experts = dict(zip(self.settings.experts, self.mixture.shares.tolist(), strict=True))
-        if last is None:
+        if self.last is None:
             return experts
-        others, answer, own = last.shares
+        others, answer, own = self.last.shares
         return {name: others * share for name, share in experts.items()} | {LAST_ANSWER: answer, OWN: own}
 
     def _can_use(self, near: Neighbours) -> bool:
@@ -459,8 +444,9 @@ class NativeLearner:
 
     def as_sent(self, learnt: NativeLearnt) -> NativeLearnt:
         """Return what it learnt as an update carries it: without the agreed names, and with the places of cells."""
-        learnt = learnt.beyond(*self.agreed_names)
-        return learnt_as_sent(learnt, self._table.agreed.order) if self._agreed.steps.are_known else learnt
+        if self._agreed.steps.are_known:
+            learnt = learnt_as_sent(learnt, self._table.agreed.order)
+        return learnt.beyond(*self.agreed_names)
 
     def restore(self) -> None:
         """Go back to the agreed state."""
@@ -542,8 +528,13 @@ class NativeLearner:
         y: FloatArray,
         labels: tuple[str, ...] = (),
         rounds: FloatArray | None = None,
+        *,
+        past: Sequence[PastPrediction | None] | None = None,
     ) -> FloatArray:
         """Predict every record, then learn it, in order.
+
+        The outer mixture learns a record by what was said when it was answered: by these predictions, without what
+        is known only since then, such as the column of a label that the record itself brings.
 
         Parameters
         ----------
@@ -554,37 +545,46 @@ class NativeLearner:
         rounds
             The predictions of the expert `rounds`: probabilities of the first labels of this learner, shape
             (n, labels), or targets, shape (n, 1). None: it makes none.
+        past
+            What was said of each record when it was answered; None: they are answered now.
 
         Returns
         -------
         The predictions: probabilities of this learner's `labels` as they are after the call (all 0 before any label),
         shape (n, labels), or targets, shape (n, 1).
         """
-        served = self.learn_predicted(features, X, y, labels)
+        served = self.learn_predicted(features, X, y, labels, past=past)
         if served is not None:
             return served
         parts: list[FloatArray] = []
         rounds = np.zeros((len(X), 0)) if rounds is None else rounds
         for rows in self._parts(features, X, y, labels):
-            i, before = rows.start, None
+            i, before, said = rows.start, None, () if past is None else past[rows]
             if not self._knows(y, labels, i) or self._new(features, X[i]):
                 before = self.predicted(features, X[i : i + 1], rounds[i : i + 1])
+                said = said or (self.past_prediction(),)
                 self._add_names(features, X[i], None if self.settings.targets else labels[int(y[i])])
             outputs = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
-            self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs)
+            self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs, said)
             if before is not None:  # predicted before its new names were known
                 outputs[0, : before.shape[1]], outputs[0, before.shape[1] :] = before[0], 0.0
             parts.append(outputs)
         return together(parts, self._models.weights.shape[-1])
 
     def learn_predicted(
-        self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...] = ()
+        self,
+        features: tuple[str, ...],
+        X: FloatArray,
+        y: FloatArray,
+        labels: tuple[str, ...] = (),
+        *,
+        past: Sequence[PastPrediction | None] | None = None,
     ) -> FloatArray | None:
         """Learn the record that was predicted last, and return that prediction; None if it is another one."""
         last = self._last_prediction
         if last is None or not self.has_predicted(features, X, y, labels):
             return None
-        self._run(features, X, _NO_ROUNDS, self._truths(y, labels), _NO_PREDICTIONS)
+        self._run(features, X, _NO_ROUNDS, self._truths(y, labels), _NO_PREDICTIONS, past or ())
         return last.outputs
 
     def predicted(self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray | None = None) -> FloatArray:
@@ -620,17 +620,24 @@ class NativeLearner:
         return self._knows(y, labels, 0)
 
     def _run(
-        self, features: tuple[str, ...], X: FloatArray, rounds: FloatArray, truths: FloatArray, outputs: FloatArray
+        self,
+        features: tuple[str, ...],
+        X: FloatArray,
+        rounds: FloatArray,
+        truths: FloatArray,
+        outputs: FloatArray,
+        past: Sequence[PastPrediction | None] = (),
     ) -> None:
         """Predict and learn records without new names: see `predict_and_learn`."""
         self._last_prediction = None  # the mixture learns from what it mixed last
         learnt, near = len(truths), self.near
+        said = self.last.said(past, truths) if past and self.last else NOTHING_SAID
         if learnt:
             self._make_room_for(learnt)
         arguments = self._kept_arguments()
         touched, seen = self._table.room_for(learnt), self._agreed.seen + self.records
         X, rounds, remembered = self._aligned(features, X), plain(rounds), 0 if near is None else near.seen
-        if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, outputs, touched):
+        if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, said, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
         if not learnt:
             return

@@ -113,7 +113,7 @@ class ServedNative:
     def shares(self, branch: str = "", own: OwnPart | None = None) -> dict[str, float]:
         """Return the approximate share of each expert in the predictions, by name; they sum to 1."""
         learner = self._mixing_as(branch, own)
-        return learner.shares(learner.last)
+        return learner.shares
 
     def contributions(self, features: tuple[str, ...], x: FloatArray) -> dict[str, FloatArray]:
         """Return what the constant 1 and each of `agreed.features` adds to the outputs of each linear expert.

@@ -25,8 +25,10 @@ from streamfl.protocol.messages.changes import (
     LOCAL_STATES,
     TOGETHER_AGAIN,
     FeatureMoved,
+    FeatureStuck,
     Finding,
     InputsMoved,
+    InputsStuck,
     LocalDrift,
     Noticed,
     Restarted,
@@ -76,6 +78,7 @@ __all__ = [
     "EarlierRecords",
     "Ended",
     "FeatureMoved",
+    "FeatureStuck",
     "Fenced",
     "Finding",
     "FromClient",
@@ -83,6 +86,7 @@ __all__ = [
     "HeldRecord",
     "HoldoutRule",
     "InputsMoved",
+    "InputsStuck",
     "Join",
     "Joined",
     "KeptRecords",
@@ -142,6 +146,7 @@ FromCoordinator = (
     | Restarted
     | LocalDrift
     | InputsMoved
+    | InputsStuck
     | Noticed
     | MemberChanged
     | Ended

@@ -31,9 +31,20 @@ class FeatureMoved:
     evidence: float = 0.0  # the logarithm of the evidence; see `streamfl.learning.drift.inputs`
 
 
+@dataclass(frozen=True)
+class FeatureStuck:
+    """A feature that used to vary at a client, and stands still there."""
+
+    feature: str
+    client: str
+    value: float  # the one that it repeats, in its own unit; in six digits
+    since: int = 0  # the round of the first description in which all its values were equal
+    evidence: float = 0.0  # the logarithm of the evidence; see `streamfl.learning.drift.standstill`
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding(Message):
-    """What every announcement of a change has: `Restarted`, `LocalDrift`, `InputsMoved`, `Noticed`.
+    """What every announcement of a change has: `Restarted`, `LocalDrift`, `InputsMoved`, `InputsStuck`, `Noticed`.
 
     `positions` and `times` are for people; nothing is decided by them. The clients concerned are those in `clients`,
     all if it is empty. A time is the median over them, so that a client whose records have wrong times does not
@@ -181,7 +192,31 @@ class InputsMoved(Finding):
         The round of a drift of at most eight rounds ago, of which it tells more; 0 if there was none.
     clients
         The clients at which a feature moved; empty if one moved at all of them.
+    spread
+        With a cause, the deviation over all features before and after, in the deviations by which they are scaled, if
+        it surely differs; in six digits. Some 25 bytes.
     """
 
     clients: tuple[str, ...] = ()
     cause: str = ""
+    spread: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputsStuck(Finding):
+    """Coordinator: features that used to vary stand still at some clients. No epoch begins.
+
+    Parameters
+    ----------
+    round, epoch, since, positions, times, known_since
+        As in `Finding`.
+    statistic, threshold
+        The logarithm of the evidence for the surest feature, and that which it had to reach.
+    clients
+        These clients.
+    stuck
+        Which feature stands still at which client, the surest first, at most 20. Some 70 bytes each.
+    """
+
+    clients: tuple[str, ...]
+    stuck: tuple[FeatureStuck, ...]

@@ -84,8 +84,8 @@ class NativeLearnt:
             self,
             features=self.features[len(features) :],
             labels=self.labels[len(labels) :],
-            moments=replace(self.moments, features=()),
-            far=replace(self.far, features=()),
+            moments=self.moments.unnamed,
+            far=self.far.unnamed,
         )
 
     def named(self, features: tuple[str, ...], labels: tuple[str, ...]) -> "NativeLearnt":

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.protocol.digits import in_bits
 from streamfl.protocol.native.settings import STACKING
 from streamfl.protocol.records import LARGEST_TARGET
 
@@ -63,6 +64,12 @@ class AgreedMixture:
         best, stacked = np.zeros(self.best.shape), np.zeros(self.stacked.shape)
         best[-1:], stacked[..., -1:] = 1.0, 1.0
         return replace(self, best=best, stacked=stacked)
+
+    @property
+    def in_short(self) -> "AgreedMixture":
+        """Return the mixture with means of squares in few bits."""
+        norm, variance = np.minimum(in_bits(np.array([self.norm, self.variance])), LARGEST_SQUARE).tolist()
+        return replace(self, norm=norm, variance=variance)
 
     @property
     def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -28,13 +28,6 @@ RECORD_FORMATS = Registered[type[MessageFormat]](
 def record_format(kind: str, fields: FieldMap, limits: Limits = NAMED) -> RecordFormat:
     """Return the record format of a log.
 
-    Parameters
-    ----------
-    kind
-        One of `RECORD_FORMATS`.
-    limits
-        The most names that a reader accepts.
-
     Raises
     ------
     UsageError

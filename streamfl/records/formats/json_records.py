@@ -57,11 +57,6 @@ class JsonRecords(MessageFormat):
     with a new name and a number adds a column permanently, up to the limit. Values beyond the limit are left out and
     counted. A record with a label beyond the limit is rejected.
 
-    Parameters
-    ----------
-    limits
-        The most names that it accepts.
-
     Raises
     ------
     UsageError
@@ -102,13 +97,6 @@ class JsonRecords(MessageFormat):
 
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages.
-
-        Parameters
-        ----------
-        offsets
-            The offset of each message, strictly increasing.
-        values
-            The bytes of each message.
 
         Returns
         -------

@@ -25,11 +25,6 @@ class MessageFormat(abc.ABC):
     def of(cls, fields: FieldMap, limits: Limits = NAMED) -> Self:
         """Return the format of a log.
 
-        Parameters
-        ----------
-        limits
-            The most names that a reader accepts.
-
         Raises
         ------
         UsageError

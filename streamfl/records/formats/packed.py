@@ -104,13 +104,6 @@ class Packed(MessageFormat):
     def decode(self, offsets: Sequence[int], values: Sequence[bytes | None]) -> Decoded:
         """Return the records of consecutive messages.
 
-        Parameters
-        ----------
-        offsets
-            The offset of each message, strictly increasing.
-        values
-            The bytes of each message.
-
         Returns
         -------
         Every record of every message as one record or one rejection; one rejection for a message that cannot be

@@ -81,7 +81,8 @@ class LearntLabels:
 
     def add(self, encoded: EncodedLabels) -> None:
         """Add the new labels of records that are learnt now."""
-        self.restore(encoded.new)
+        if encoded.new:
+            self.restore(encoded.new)
 
     def restore(self, labels: Sequence[Label]) -> None:
         """Add labels in this order."""

@@ -16,6 +16,10 @@ from streamfl.records.values.cells import Cells, number, plain, quoted, text
 MOST_ORDERS, MOST_LEFT_OUT = 1000, 1000
 
 
+# The features of records with the same keys, which hold numbers only, and these keys in their order.
+KeyOrder = tuple[tuple[str, ...], tuple[Any, ...]]
+
+
 @dataclass(slots=True, eq=False)
 class Encoded:
     """Records as rows of numbers, and what they teach about their columns."""
@@ -24,6 +28,30 @@ class Encoded:
     X: FloatArray  # shape (n, d)
     columns: Mapping[str, Column] | None = None  # those that are new, or have new values
     unusable: Mapping[str, Sequence[object]] | None = None  # cells that are not what their column holds
+
+
+@dataclass(slots=True, eq=False)
+class LastRow:
+    """The record of numbers that was read last: one that is learnt was mostly predicted just before."""
+
+    order: KeyOrder = ((), ())
+    values: list[Any] = field(default_factory=list)
+    encoded: Encoded | None = None
+
+    def of(self, x: Mapping[Any, Any], order: KeyOrder) -> Encoded:
+        """Return a record of numbers as a row, the same object for the same record.
+
+        Raises
+        ------
+        TypeError, ValueError, ArithmeticError
+            A value is not a number.
+        """
+        features, keys = order
+        values = [x[key] for key in keys]
+        if self.encoded is None or order is not self.order or values != self.values:
+            row = np.fromiter(values, np.float64, len(values))[None]
+            self.order, self.values, self.encoded = order, values, Encoded(features, row)
+        return self.encoded
 
 
 @dataclass
@@ -48,8 +76,8 @@ class Rows:
     without: str | None = None  # a feature to leave out, if any
     columns: dict[str, Column] = field(default_factory=dict)  # what each column holds
     unusable: dict[str, int] = field(default_factory=dict)  # by column, how many learnt cells were not what it holds
-    # By the keys of records that hold numbers only: the features, and the keys in their order.
-    _orders: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[Any, ...]]] = field(default_factory=dict)
+    _orders: dict[tuple[Any, ...], KeyOrder] = field(default_factory=dict)  # by the keys of records of numbers
+    _last: LastRow = field(default_factory=LastRow)
 
     def row(self, x: Mapping[Any, Any]) -> Encoded:
         """Return one record as a row.
@@ -64,10 +92,9 @@ class Rows:
         keys = tuple(x)
         known = self._orders.get(keys)
         if known is not None:
-            features, own = known
             try:
-                return Encoded(features, np.fromiter([x[key] for key in own], np.float64, len(own))[None])
-            except (TypeError, ValueError, OverflowError):
+                return self._last.of(x, known)
+            except (TypeError, ValueError, ArithmeticError):
                 pass
         named = _named([key for key in keys if self.without is None or key != self.without])
         used = {name: key for name, key in named.items() if not isinstance(self.columns.get(name), LeftOutColumn)}

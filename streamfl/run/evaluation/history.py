@@ -5,12 +5,21 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from streamfl.protocol.decisions import PostUpdate, Predicted
-from streamfl.protocol.messages import Finding, FromCoordinator, InputsMoved, LocalDrift, Noticed, Restarted
+from streamfl.protocol.messages import (
+    Finding,
+    FromCoordinator,
+    InputsMoved,
+    InputsStuck,
+    LocalDrift,
+    Noticed,
+    Restarted,
+)
 from streamfl.run.evaluation.changes import Change
 from streamfl.run.evaluation.prequential import Prequential
 from streamfl.run.evaluation.result import (
     DatedFinding,
     DatedInputsMoved,
+    DatedInputsStuck,
     DatedLocalDrift,
     DatedNotice,
     DatedRestart,
@@ -30,6 +39,7 @@ class RunHistory:
     local_drifts: list[DatedLocalDrift] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     inputs_moved: list[DatedInputsMoved] = field(default_factory=list)
+    inputs_stuck: list[DatedInputsStuck] = field(default_factory=list)
     notices: list[DatedNotice] = field(default_factory=list)
     accepted: int = 0
     trained: int = 0
@@ -52,6 +62,8 @@ class RunHistory:
                 self.restarts.append(self._dated(DatedRestart, event))
             case InputsMoved():
                 self.inputs_moved.append(self._dated(DatedInputsMoved, event))
+            case InputsStuck():
+                self.inputs_stuck.append(self._dated(DatedInputsStuck, event))
             case Noticed():
                 self.notices.append(self._dated(DatedNotice, event))
             case LocalDrift():

@@ -1,7 +1,7 @@
 """How well the model file and clients' own files predict the last rounds, next to the predictions served."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,8 +40,7 @@ class FileErrors:
     own: Errors = field(default_factory=Errors)
     served: Errors = field(default_factory=Errors)
     _round: int = 0
-    _file: ServedModel | None = None
-    _own_file: ServedModel | None = None
+    _file: ServedModel | None = None  # with what clients alone know, if they know anything
     _parts: Mapping[str, OwnPart] = field(default_factory=dict)
 
     @property
@@ -66,12 +65,11 @@ class FileErrors:
 
     def _measure(self, predicted: Predicted) -> None:
         if predicted.round != self._round or self._file is None:
-            self._round, self._file = predicted.round, self.before_round({})
-            self._own_file = self.before_round(self._parts) if self._parts else self._file
-        self.errors.add(predicted.truth, self._predictions(self._file, predicted))
+            self._round, self._file = predicted.round, self.before_round(self._parts)
+        self.errors.add(predicted.truth, self._predictions(replace(self._file, own_parts={}), predicted))
         self.served.add(predicted.truth, predicted.served)
-        if self._own_file is not None:
-            self.own.add(predicted.truth, self._predictions(self._own_file, predicted))
+        if self._parts:
+            self.own.add(predicted.truth, self._predictions(self._file, predicted))
 
     def _predictions(self, file: ServedModel, predicted: Predicted) -> FloatArray:
         """Return the file's predictions, coded like the truth."""

@@ -101,7 +101,7 @@ class Privacy(ResultPart):
 
 
 class DatedFinding(ResultPart):
-    """What all findings have: a restart, a local drift, moved inputs, a notice. Every view of one reads this form.
+    """What all findings have: a restart, a local drift, inputs that moved or are stuck, a notice. All views read it.
 
     If the source has times, `time` is that of the last record of `round`, and `since_time` the time at which the
     change began, both as ISO 8601 in UTC. In a file without times whose clients have different numbers of records,
@@ -181,6 +181,14 @@ class DatedInputsMoved(DatedFinding):
 
     clients: tuple[str, ...]
     cause: str = ""
+    spread: tuple[float, float] | None = None
+
+
+class DatedInputsStuck(DatedFinding):
+    """One finding that features which used to vary repeat one value at some clients; `stuck` has where and which."""
+
+    clients: tuple[str, ...]
+    stuck: tuple[messages.FeatureStuck, ...]
 
 
 class DatedNotice(DatedFinding):
@@ -262,6 +270,7 @@ class Result(ResultPart):
     local_drifts: tuple[DatedLocalDrift, ...]
     changes: tuple[Change, ...] = ()
     inputs_moved: tuple[DatedInputsMoved, ...] = ()
+    inputs_stuck: tuple[DatedInputsStuck, ...] = ()
     notices: tuple[DatedNotice, ...] = ()
     promotions: int
     serving: Mapping[str, float] = Field(default_factory=dict)

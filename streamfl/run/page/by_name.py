@@ -7,7 +7,13 @@ from streamfl.run.page.view import Card, View
 from streamfl.run.report.words import count, counted, quantity
 
 # What announcements are called on the page.
-KINDS = {"restart": "Restart", "local drift": "Local drift", "inputs moved": "Inputs moved", "notice": "Notice"}
+KINDS = {
+    "restart": "Restart",
+    "local drift": "Local drift",
+    "inputs moved": "Inputs moved",
+    "inputs stuck": "Sensors that stand still",
+    "notice": "Notice",
+}
 
 # The same of a label: the only notice is of the mix of classes.
 OF_LABEL = KINDS | {"notice": "Mix of classes"}
@@ -17,15 +23,20 @@ MOST = 50
 
 
 def by_name(view: View) -> list[dict[str, Any]]:
-    """Return a table of the features that moved and one of the labels that changed, each if it has a row.
+    """Return a table of the features that moved, of those that are stuck, and of the labels that changed, if any did.
 
-    Both have the newest first, and say how often the announcements that the page keeps have named each.
+    All have the newest first, and say how often the announcements that the page keeps have named each.
     """
     heads = ["feature", "#mean before", "#mean since", "at", "since", "#times"]
     features = [
         (feature, [quantity(before), quantity(after), counted(clients, "client") if clients else "all clients"], card)
         for card in view.cards
         for feature, before, after, clients in card.change.moved
+    ]
+    stuck = [
+        (feature, [client, quantity(value)], card)
+        for card in view.cards
+        for feature, client, value in card.change.stuck
     ]
     labels = [
         (label, [OF_LABEL.get(card.change.kind, card.change.kind)], card)
@@ -34,6 +45,7 @@ def by_name(view: View) -> list[dict[str, Any]]:
     ]
     made = [
         _table("Features that moved", heads, features),
+        _table("Sensors that stand still", ["feature", "client", "#value", "since", "#times"], stuck),
         _table("Labels that changed", ["label", "newest change", "since", "#times"], labels),
     ]
     return [one for one in made if one["rows"]]

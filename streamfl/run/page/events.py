@@ -20,6 +20,7 @@ from streamfl.protocol.messages import (
     Ended,
     FromCoordinator,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -34,8 +35,14 @@ from streamfl.protocol.messages import (
     Watermark,
 )
 from streamfl.records.values.times import FIRST, LAST
-from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedNotice, DatedRestart
-from streamfl.run.report.changes import moved_sentence, sentence
+from streamfl.run.evaluation.result import (
+    DatedInputsMoved,
+    DatedInputsStuck,
+    DatedLocalDrift,
+    DatedNotice,
+    DatedRestart,
+)
+from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.display import notice_text
 from streamfl.run.report.words import evidence
 from streamfl.run.summary import RoundSummary
@@ -55,8 +62,8 @@ SPANS = 16
 # The most tests whose statistic an entry keeps, and the most experts whose part in the predictions.
 READINGS, SHARES = 4, 4
 
-Announced = Restarted | LocalDrift | InputsMoved | Noticed
-Dated = DatedRestart | DatedLocalDrift | DatedInputsMoved | DatedNotice
+Announced = Restarted | LocalDrift | InputsMoved | InputsStuck | Noticed
+Dated = DatedRestart | DatedLocalDrift | DatedInputsMoved | DatedInputsStuck | DatedNotice
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="type"):
@@ -123,7 +130,7 @@ class MemberEvent(Event, frozen=True, tag="member"):
 
 
 class AnnouncedChange(Event, frozen=True, tag="change"):
-    """An announcement: a restart, a local drift, moved inputs or a notice."""
+    """An announcement: a restart, a local drift, inputs that moved or are stuck, or a notice."""
 
     kind: str
     round: int
@@ -149,6 +156,7 @@ class AnnouncedChange(Event, frozen=True, tag="change"):
     of_candidates: int
     # The features that moved, with their means before and since, and at how many clients; 0 is all.
     moved: tuple[tuple[str, float | None, float | None, int], ...] = ()
+    stuck: tuple[tuple[str, str, float | None], ...] = ()  # features that stand still, their clients and values
 
 
 class Over(Event, frozen=True, tag="over"):
@@ -221,7 +229,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
             return MemberEvent(at, plain(message.client), "refused", reason, message.evicted)
         case MemberChanged():
             return MemberEvent(at, plain(message.client), message.action, evicted=message.action == "evict")
-        case Restarted() | LocalDrift() | InputsMoved() | Noticed():
+        case Restarted() | LocalDrift() | InputsMoved() | InputsStuck() | Noticed():
             return change_of(_dated(_sane(message)), at, clients)
         case Ended():
             return Over(at)
@@ -287,7 +295,12 @@ def _taken(one: Accepted, served: Served) -> Taken:
     right, error = (0.0, own) if served.absolute_error > 0.0 else (own, 0.0)
     measured = Measured() if one.measured is None else _measured(one.records, right, error, naive)
     return Taken(
-        plain(one.client), whole(one.records), whole(one.rejected), spans, measured, _rejected_labels(one.watermark)
+        plain(one.client),
+        whole(one.records),
+        whole(one.rejected),
+        spans,
+        measured,
+        _rejected_labels(one.watermark),
     )
 
 
@@ -319,6 +332,8 @@ def _sane(message: Announced) -> Announced:
         names = list(message.renamed.items())[:LISTED]
         ours["renamed"] = {plain(now): plain(before) for now, before in names}
         ours["clients_better"] = whole(message.clients_better[0]), whole(message.clients_better[1])
+    if isinstance(message, InputsMoved) and message.spread is not None:
+        ours["spread"] = _number(message.spread[0]), _number(message.spread[1])
     if not isinstance(message, Noticed):
         ours["clients"] = _first(message.clients)
     ours["moved"] = tuple(
@@ -332,6 +347,11 @@ def _sane(message: Announced) -> Announced:
         )
         for one in message.moved[:LISTED]
     )
+    if isinstance(message, InputsStuck):
+        ours["stuck"] = tuple(
+            replace(one, feature=plain(one.feature), client=plain(one.client), value=_number(one.value))
+            for one in message.stuck[:LISTED]
+        )
     return replace(message, **ours)  # type: ignore[arg-type]
 
 
@@ -358,6 +378,8 @@ def _dated(message: Announced) -> Dated:
             return DatedLocalDrift.of(message)
         case InputsMoved():
             return DatedInputsMoved.of(message)
+        case InputsStuck():
+            return DatedInputsStuck.of(message)
     return DatedNotice.of(message)
 
 
@@ -394,6 +416,9 @@ def change_of(found: Dated, at: int = 0, clients: int | None = None) -> Announce
             (one.feature, finite(one.before), finite(one.after), one.of_clients if one.clients else 0)
             for one in found.moved[:LISTED]
         ),
+        stuck=tuple((one.feature, one.client, finite(one.value)) for one in found.stuck[:LISTED])
+        if isinstance(found, DatedInputsStuck)
+        else (),
     )
 
 
@@ -401,6 +426,7 @@ _KINDS = {
     DatedRestart: "restart",
     DatedLocalDrift: "local drift",
     DatedInputsMoved: "inputs moved",
+    DatedInputsStuck: "inputs stuck",
     DatedNotice: "notice",
 }
 
@@ -411,6 +437,8 @@ def _sentence(found: Dated, clients: int | None) -> str:
             return notice_text(found)
         case DatedInputsMoved():
             return moved_sentence(found, clients)
+        case DatedInputsStuck():
+            return stuck_sentence(found)
     return sentence(found, clients=clients)
 
 

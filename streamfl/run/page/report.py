@@ -66,7 +66,8 @@ def report(result: Result, drifts: Sequence[int], title: str) -> Sections:
 def _view(result: Result) -> View:
     """Return the page of a log that would have told what the result tells."""
     view = View()
-    found: list[Dated] = [*result.restarts, *result.local_drifts, *result.inputs_moved, *result.notices]
+    found: list[Dated] = [*result.restarts, *result.local_drifts, *result.inputs_moved, *result.inputs_stuck]
+    found += result.notices
     waiting = sorted(found, key=lambda change: change.round)
     for line in result.per_round:
         while waiting and waiting[0].round < line.round:

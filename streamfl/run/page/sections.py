@@ -4,6 +4,7 @@ The page puts these texts and numbers in their places, and computes nothing but 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from streamfl.records.values.times import iso
@@ -11,7 +12,22 @@ from streamfl.run.page.by_name import KINDS, by_name
 from streamfl.run.page.events import Entry, Taken
 from streamfl.run.page.health import health, length, usually
 from streamfl.run.page.view import Card, ClientView, Point, View, means, short
-from streamfl.run.report.words import CHOSEN, IN_PARALLEL, LOCAL, MISSING, count, counted, measured, score, serves
+from streamfl.run.report.waiting import WaitingRecords, waiting
+from streamfl.run.report.words import (
+    CHOSEN,
+    IN_PARALLEL,
+    LOCAL,
+    MISSING,
+    count,
+    counted,
+    ending,
+    measured,
+    outcome_text,
+    pronoun,
+    score,
+    serves,
+)
+from streamfl.runtime.ports import PartitionReach
 
 Sections = dict[str, Any]
 
@@ -38,10 +54,15 @@ BRANCHED = CHOSEN | {
     "join": "the model of clients that drifted in the same way before",
 }
 
-ALONE_NOT = "they did not drift alone: other clients had the same drift"
+ALONE_NOT = "did not drift alone: other clients had the same drift"
 
 
-def sections(view: View, letters: Sequence[Sections] = (), now: int | None = None) -> Sections:
+def sections(
+    view: View,
+    letters: Sequence[Sections] = (),
+    now: int | None = None,
+    reaches: Mapping[str, PartitionReach] = MappingProxyType({}),
+) -> Sections:
     """Return the sections of a view.
 
     Parameters
@@ -50,15 +71,18 @@ def sections(view: View, letters: Sequence[Sections] = (), now: int | None = Non
         The rows of dead letters.
     now
         Milliseconds since 1970, from which it is told whether the federation has stalled; None in a view of the past.
+    reaches
+        How far partitions go, from which it is told how many records wait; those that are not there are unknown.
     """
     head, line = _headline(view), health(view, now)
+    waits = {name: waiting(one.spans, reaches) for name, one in view.clients.items() if one.state == "present"}
     return {
         "headline": head,
         "story": [line] if line[0] else [],
-        "cards": _cards(view, head),
+        "cards": [*_cards(view, head), *_waits(waits)],
         "rounds": [_round(point, view) for point in view.points],
         "drifts": [_drift(card, view) for card in reversed(view.cards)],
-        "clients": [_client(client, view) for client in _sorted(view)],
+        "clients": [_client(client, view, waits.get(client.name, WaitingRecords())) for client in _sorted(view)],
         "letters": list(letters),
         "ledger": [_ledger(line) for line in reversed(view.lines)],
         "epochs": _epochs(view),
@@ -249,12 +273,18 @@ def _drift(card: Card, view: View) -> Sections:
             {
                 "state": state,
                 "round": at,
-                "words": f"they {LOCAL[state]}" if state in LOCAL else ALONE_NOT * (state == "corrected"),
+                "words": _outcome(state, change.of_clients),
             }
             for state, at in card.states
             if state
         ],
     }
+
+
+def _outcome(state: str, clients: int) -> str:
+    """Return what happened to so many clients that drifted alone; "" for a state that is none."""
+    words = outcome_text(state, clients) if state in LOCAL else ALONE_NOT * (state == "corrected")
+    return f"{pronoun(clients)} {words}" if words else ""
 
 
 def _words(name: str, kind: str) -> str:
@@ -267,11 +297,24 @@ def _sorted(view: View) -> list[ClientView]:
     return sorted(view.clients.values(), key=lambda client: client.name)
 
 
-def _client(client: ClientView, view: View) -> list[Any]:
+def _waits(waits: Mapping[str, WaitingRecords]) -> Iterator[Sections]:
+    """Yield the card of records that wait, if it is known of a client."""
+    known = {name: (one.unread or 0, one.unlearnt) for name, one in waits.items() if one.unlearnt is not None}
+    if not known:
+        return
+    unread, unlearnt = (sum(each) for each in zip(*known.values(), strict=True))
+    most = max(known, key=lambda name: sum(known[name]))
+    where = f"; most at {ending(most)}: {count(sum(known[most]))}" if sum(known[most]) else ""
+    note = f"{count(unread)} not read yet, {count(unlearnt)} read and not learnt yet{where}"
+    yield card("Waiting records", count(unread + unlearnt), note, name="waiting", value=unread + unlearnt)
+
+
+def _client(client: ClientView, view: View, waits: WaitingRecords) -> list[Any]:
     """Return what a client's row has.
 
     Name, state, last round learnt, rounds missed, records, rejected, refused, the last reason and its round; how good
-    its predictions were lately, and NoChange's; which labels found no record, and why.
+    its predictions were lately, and NoChange's; which labels found no record, and why; records a second lately; how
+    many records wait, not read and not learnt.
     """
     missed = max(0, view.closed - client.waits_since) if client.state == "present" else None
     return [
@@ -286,6 +329,8 @@ def _client(client: ClientView, view: View) -> list[Any]:
         client.refused_in,
         *means([client.lately], of_errors=view.is_regression),
         rejected_labels_words(client.rejected_labels),
+        short(client.pace.a_second(view.time)) if client.state == "present" else None,
+        *waits,
     ]
 
 

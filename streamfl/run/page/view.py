@@ -14,6 +14,7 @@ from streamfl.protocol.messages import APART, LOCAL_STATES
 from streamfl.run.page.events import (
     GREATEST,
     LARGEST,
+    SPANS,
     AnnouncedChange,
     AnyEvent,
     Entry,
@@ -22,9 +23,12 @@ from streamfl.run.page.events import (
     Opened,
     Over,
     Scoring,
+    Taken,
 )
 from streamfl.run.report.barren import Barren
 from streamfl.run.report.lateness import Lateness
+from streamfl.run.report.pace import Pace
+from streamfl.run.report.waiting import LearntSpan
 from streamfl.run.summary import RoundSummary
 
 # Rounds that are kept, and how many of the newest of them are kept each for itself: older ones are merged in pairs.
@@ -127,11 +131,21 @@ class ClientView(msgspec.Struct, array_like=True):
     recent: Measured = Measured()
     earlier: Measured = Measured()
     rejected_labels: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pace: Pace = msgspec.field(default_factory=Pace)
+    spans: dict[str, LearntSpan] = {}
 
     @property
     def lately(self) -> Measured:
         """Return how right its predictions were lately."""
         return added(self.earlier, self.recent)
+
+    def learn(self, taken: Taken) -> None:
+        """Note how far its partitions are learnt; of several, its records are spread over them as positions are."""
+        of_all = sum(end - start for _, start, end in taken.spans)
+        for name, start, end in taken.spans:
+            if name in self.spans or len(self.spans) < SPANS:
+                records = (taken.records + taken.rejected) * (end - start) / max(1, of_all)
+                self.spans.setdefault(name, LearntSpan()).take(start, end, round(records))
 
     def measure(self, measured: Measured) -> None:
         """Take one more of its rounds into account."""
@@ -264,8 +278,10 @@ class View(msgspec.Struct):
             client.rejected_labels = unmatched, repeated, unusable, expired
             if taken.records:
                 client.learnt, client.waits_since = closed.round, self.closed
+                client.pace.take(taken.records, event.time)
             if taken.measured.records:
                 client.measure(taken.measured)
+            client.learn(taken)
         self.barren.take(closed)
         self.lateness.take(closed)
         self.lines.append(msgspec.structs.replace(event, taken=()))

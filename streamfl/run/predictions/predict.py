@@ -148,11 +148,6 @@ class PredictionQuality:
 def run_predict(asked: PredictRequest, console: Console) -> None:
     """Predict every record of a file, write the predictions, and tell how many there were.
 
-    Parameters
-    ----------
-    asked
-        What to read, and where to write.
-
     Raises
     ------
     UsageError

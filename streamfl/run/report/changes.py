@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from streamfl.protocol.messages import FeatureMoved
 from streamfl.run.evaluation.changes import Moved
-from streamfl.run.evaluation.result import DatedInputsMoved, DatedLocalDrift, DatedRestart
+from streamfl.run.evaluation.result import DatedInputsMoved, DatedInputsStuck, DatedLocalDrift, DatedRestart
 from streamfl.run.report.words import count, counted, listed, quantity, since_time
 
 _NAMED, _FEATURES = 5, 3
@@ -80,6 +80,8 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     >>> explains = found.model_copy(update={"moved": moved[:1], "cause": "excess", "labels": ("on",)})
     >>> moved_sentence(explains, clients=8).partition("8 clients")[2]
     ', so records of label on have been predicted worse (found in round 69).'
+    >>> moved_sentence(explains.model_copy(update={"moved": (), "spread": (2.0, 0.5)})).partition("Z), ")[2]
+    'features vary less (0.5 instead of 2), so records of label on have been predicted worse (found in round 69).'
     """
     began = since_time(found)
     since = f"Since round {count(found.since)}{f' ({began})' if began else ''}"
@@ -87,7 +89,38 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     worse = f", so records{whose} have been predicted worse" if found.cause else ""
     of = f" after the drift of round {count(found.drift)}" if found.drift else ""
     at = f"(found in round {count(found.round)}{f', {found.time}' if found.time else ''}{of})"
-    return f"{since}, {_readings(found.moved, clients)}{worse} {at}."
+    told = [_readings(found.moved, clients)] if found.moved else []
+    if found.spread is not None:
+        before, after = found.spread
+        more = "more" if after > before else "less"
+        told.append(f"features vary {more} ({quantity(after)} instead of {quantity(before)})")
+    return f"{since}, {', and '.join(told)}{worse} {at}."
+
+
+def stuck_sentence(found: DatedInputsStuck) -> str:
+    """Return which features stand still, where and since when, as one sentence.
+
+    >>> heat = FeatureStuck("heat", "m07", 61.2, since=68)
+    >>> found = DatedInputsStuck(round=72, epoch=1, clients=("m07",), since=68, statistic=35.1, threshold=15.2,
+    ...                          stuck=(heat,), since_time="2026-11-27T11:19:00Z")
+    >>> stuck_sentence(found).partition("Z), ")[2]
+    'heat has repeated 61.2 at client m07 (found in round 72); its sensor may be stuck.'
+    >>> all_of_it = found.model_copy(update={"stuck": (heat, FeatureStuck("flow", "m07", 14.0, since=69))})
+    >>> stuck_sentence(all_of_it).partition("Z), ")[2]
+    'heat has repeated 61.2 at client m07, and flow 14 at client m07 (found in round 72); their sensors may be stuck.'
+    """
+    began = since_time(found)
+    since = f"Since round {count(found.since)}{f' ({began})' if began else ''}"
+    told = [
+        f"{one.feature} {'' if i else 'has repeated '}{quantity(one.value)} at {_named('client', [one.client])}"
+        for i, one in enumerate(found.stuck[:_FEATURES])
+    ]
+    more = len(found.stuck) - _FEATURES
+    if more > 0:
+        told.append(f"{counted(more, 'other feature')} {'has' if more == 1 else 'have'} repeated one value")
+    at = f"(found in round {count(found.round)}{f', {found.time}' if found.time else ''})"
+    which = "its sensor" if len(found.stuck) == 1 else "their sensors"
+    return f"{since}, {', and '.join(told)} {at}; {which} may be stuck."
 
 
 def _readings(moved: Sequence[FeatureMoved], clients: int | None) -> str:

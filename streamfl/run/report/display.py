@@ -114,13 +114,7 @@ class Progress:
         self._started = self._console.get_time()
 
     def round(self, line: RoundLine) -> None:
-        """Report a closed round.
-
-        Parameters
-        ----------
-        line
-            The round and its figures.
-        """
+        """Report a closed round."""
         self._last, self._printed = line, False
         self._records += line.records
         self._most = max(self._most, line.records)
@@ -128,13 +122,7 @@ class Progress:
             self._print_round()
 
     def restart(self, restart: DatedRestart) -> None:
-        """Print a restart.
-
-        Parameters
-        ----------
-        restart
-            The restart, as published on the control topic.
-        """
+        """Print a restart."""
         print_line(self._console, restart_text(restart), "yellow")
 
     def announce(self, text: str) -> None:
@@ -142,15 +130,7 @@ class Progress:
         print_line(self._console, text, "yellow")
 
     def drift(self, at: int, kind: str = "") -> None:
-        """Print that a drift is imposed.
-
-        Parameters
-        ----------
-        at
-            The first round with the drift.
-        kind
-            The kind of drift, for instance ``class-swap``.
-        """
+        """Print that a drift is imposed."""
         print_line(self._console, f"round {count(at)}  drift imposed" + (f": {kind}" if kind else ""), "magenta")
 
     def _started_live(self) -> Live:

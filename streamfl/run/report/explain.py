@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
-from streamfl.run.report.changes import moved_sentence
+from streamfl.run.report.changes import moved_sentence, stuck_sentence
 from streamfl.run.report.story import story
 from streamfl.run.report.words import count, counted, listed, model_named, outcome_text, score, share
 from streamfl.run.summary import RoundLine
@@ -67,6 +67,9 @@ def _found(result: Result, t: int) -> Iterator[str]:
     for moved in result.inputs_moved:
         if moved.round == t:
             yield moved_sentence(moved)
+    for stuck in result.inputs_stuck:
+        if stuck.round == t:
+            yield stuck_sentence(stuck)
     for restart in result.restarts:
         if restart.round == t:
             yield from _restart(restart)

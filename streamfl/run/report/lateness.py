@@ -1,6 +1,7 @@
 """Rounds in a row in which more updates came too late than in time: the deadline is too short."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from streamfl.run.report.words import count
 from streamfl.run.summary import RoundSummary
@@ -28,10 +29,14 @@ class Lateness:
 
     were_late: list[bool] = field(default_factory=list)
 
-    def take(self, closed: RoundSummary) -> None:
-        """Take an entry into account."""
+    def take(self, closed: RoundSummary) -> Literal["began", "ended"] | None:
+        """Take an entry into account; return whether lateness that is no accident began or ended with it."""
+        before = self.reason
         self.were_late.append(closed.late > closed.clients)
         del self.were_late[:-LAST]
+        if (before is None) == (self.reason is None):
+            return None
+        return "began" if before is None else "ended"
 
     @property
     def reason(self) -> str | None:

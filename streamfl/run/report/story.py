@@ -6,9 +6,20 @@ from dataclasses import dataclass
 from streamfl.run.evaluation.changes import Kind
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, Result
 from streamfl.run.report.breakdown import extremes
-from streamfl.run.report.changes import sentence
+from streamfl.run.report.changes import sentence, stuck_sentence
 from streamfl.run.report.compared import verdict
-from streamfl.run.report.words import LOCAL, count, counted, listed, model_named, quantity, serves, share
+from streamfl.run.report.words import (
+    LOCAL,
+    count,
+    counted,
+    listed,
+    model_named,
+    outcome_text,
+    pronoun,
+    quantity,
+    serves,
+    share,
+)
 
 # A further restart within this many rounds after a drift still answers it; benchmarks count the same way.
 _STILL = 5
@@ -183,7 +194,10 @@ def _done(result: Result, change: DatedRestart | DatedLocalDrift) -> str:
         for drift in result.local_drifts
         if drift.round > change.round and drift.state in LOCAL and not set(drift.clients).isdisjoint(change.clients)
     ]
-    done = [f"in round {count(drift.round)} they {LOCAL[drift.state]}" for drift in later[:_SHOWN]]
+    done = [
+        f"in round {count(drift.round)} {pronoun(len(drift.clients))} {outcome_text(drift.state, len(drift.clients))}"
+        for drift in later[:_SHOWN]
+    ]
     return f"{'; '.join(done).capitalize()}." if done else ""
 
 
@@ -267,6 +281,8 @@ def _others(result: Result) -> Iterator[Sentence]:
     corrected = sorted({drift.drift for drift in result.local_drifts if drift.state == "corrected"})
     for number in corrected[:_SHOWN]:
         yield Sentence(_in_turn(result, number))
+    for stuck in result.inputs_stuck[:_SHOWN]:
+        yield Sentence(stuck_sentence(stuck), warns=True)
     if result.notices:
         rounds = listed(sorted({notice.round for notice in result.notices}))
         yield Sentence(

@@ -37,9 +37,9 @@ IN_PARALLEL = "a model trained in parallel"
 LOCAL = {
     "latched": "drifted alone",
     "branched": "got a model of their own",
-    "released": "learn with all clients again: no other model was clearly better for them",
-    "merged": "learn with all clients again: their own model was hardly better",
-    "returned": "learn with all clients again: the model of all clients is better for them now",
+    "released": "learnt with all clients again, because no other model was clearly better for them",
+    "merged": "learnt with all clients again, because their own model was hardly better",
+    "returned": "learnt with all clients again, because the model of all clients was better for them by then",
     "restarted": "began a new epoch together with all clients",
 }
 
@@ -48,13 +48,17 @@ def outcome_text(state: str, clients: int) -> str:
     """Return what happened to so many clients that drifted alone.
 
     >>> outcome_text("branched", 1), outcome_text("merged", 2)
-    ('got a model of its own', 'learn with all clients again: their own model was hardly better')
+    ('got a model of its own', 'learnt with all clients again, because their own model was hardly better')
     """
     words = LOCAL.get(state, "")
     if clients == 1:
-        for many, one in (("learn ", "learns "), ("their", "its"), ("them", "it")):
-            words = words.replace(many, one)
+        words = words.replace("their", "its").replace("them", "it")
     return words
+
+
+def pronoun(clients: int) -> str:
+    """Return what so many clients are called in a second sentence about them."""
+    return "it" if clients == 1 else "they"
 
 
 def share(value: float | None, missing: str = MISSING) -> str:

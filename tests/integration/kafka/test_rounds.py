@@ -104,6 +104,8 @@ def check_page(federation, page):
             name: sum(one.records for one in of(name)) for name in NAMES
         }
     assert now["ledger"][0][9]  # the log says when
+    waits = lambda: [row[13:] for row in page.view()["clients"]]  # noqa: E731
+    federation.until("nothing waits, and that is known", lambda: all(row == [0, 0] for row in waits()))
 
 
 def test_metrics_and_health_say_what_happens(federate, small):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from streamfl.protocol.messages import BranchGroup, HoldoutRule
 from streamfl_benchmarks.regret import Case, Measured, grid, load, measure, measure_all, regret
 from streamfl_benchmarks.regret_command import regret as command
 from streamfl_benchmarks.regret_driver import EACH, Driven
-from streamfl_benchmarks.regret_figure import figure
 from streamfl_benchmarks.regret_players import STEPS, ConstantFedAvg, oracle
 from streamfl_benchmarks.regret_slopes import Slope, curves, fitted, held
 from streamfl_benchmarks.regret_streams import BOUND, RADIUS, RoundLoss, Stream, StreamName, pooled, stream
@@ -382,20 +380,13 @@ def test_measured_cases_are_kept_and_not_measured_again(tmp_path: Path) -> None:
         measure_all(cases, kept, jobs=1, report=lambda found, done, of: None)
 
 
-def test_the_figure_has_a_line_for_each_method_and_bound_in_each_panel() -> None:
-    root = ElementTree.fromstring(figure(curves(measured([0.5]) + measured([0.7], "moving"))))
-    paths = [e.get("class") for e in root.iter("{http://www.w3.org/2000/svg}path")]
-    assert (paths.count("line"), paths.count("bound")) == (2, 4)
-
-
-def test_the_regret_command_prints_its_table_and_draws_its_figure(tmp_path: Path) -> None:
-    table, drawn = tmp_path / "table.md", tmp_path / "regret.svg"
+def test_the_regret_command_prints_its_table(tmp_path: Path) -> None:
+    table = tmp_path / "table.md"
     arguments = ["--from", "4", "--to", "5", "--seeds", "2", "--jobs", "1", "--method", "oracle,fedavg"]
-    done = CliRunner().invoke(command, [*arguments, "--markdown", str(table), "--figure", str(drawn)])
+    done = CliRunner().invoke(command, [*arguments, "--markdown", str(table)])
     assert done.exit_code == 0
     assert done.stdout == table.read_text()
     assert "16/16" in done.stderr
-    assert ElementTree.fromstring(drawn.read_text()).tag.endswith("svg")
 
 
 def test_the_regret_command_refuses_unknown_methods_and_a_single_horizon() -> None:

@@ -36,6 +36,7 @@ from streamfl.live.settings.settings import FederationSettings, Records, Telemet
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
     InputsMoved,
+    InputsStuck,
     LocalDrift,
     Noticed,
     Refusal,
@@ -281,6 +282,7 @@ class TestCoordinator:
         take(LocalDrift(**alarm, clients=("c0",), state="latched"))
         take(Noticed(**alarm, cause="class-mix"))
         take(InputsMoved(**alarm))
+        take(InputsStuck(**alarm, clients=(), stuck=()))
         for i in range(3):
             take(Refused(client=f"c{i % 2}", reason=f"an update of {i} bytes", is_fault=True))
         take(Refused(client="c0", reason="the round is older than the open one"))

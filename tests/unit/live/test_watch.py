@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from streamfl.errors import PeerError
-from streamfl.live.operator.watch import as_json, lines, reader, watch
+from streamfl.live.operator.watch import Paces, as_json, heard, lines, reader, watch
 from streamfl.protocol.messages import (
     Accepted,
     Ended,
@@ -24,6 +24,7 @@ from streamfl.protocol.messages import (
     Slot,
 )
 from streamfl.runtime.clock import ManualClock
+from streamfl.runtime.ports import LoggedMessage
 
 
 def closed(t=7, records=600, **more):
@@ -70,6 +71,31 @@ def seen(messages, **more):
     printed = io.StringIO()
     watch(messages, Console(file=printed, width=40), **more)
     return printed.getvalue().splitlines()
+
+
+class Log:
+    """A log of entries, each taken a minute after the one before."""
+
+    def __init__(self, *entries):
+        self.entries = entries
+
+    def read(self):
+        times = range(1_700_000_000_000, 2**63, 60_000)
+        return [LoggedMessage(one, time) for one, time in zip(self.entries, times, strict=False)]
+
+
+def test_a_round_says_how_many_records_are_learnt_a_second():
+    paces, log = Paces(), Log(closed(1), closed(2), closed(3, records=60))
+    read = [message for _, message in zip(range(3), heard(log, paces), strict=False)]
+    assert read == list(log.entries)
+    assert paces.by_client == {f"c{i}": pytest.approx(100 / 120, rel=1e-5) for i in range(12)}
+    assert seen(heard(log, Paces()), rounds=1)[0].endswith("600 records of 12 clients")  # nothing is known yet
+    paces = Paces()
+    assert seen(heard(log, paces), rounds=3, paces=paces)[-1].endswith("12 clients  10.0 a second")
+    paces = Paces()
+    told = [*as_json(heard(log, paces), 2, paces)]
+    assert json.loads(told[0])["records_per_second"] == {}
+    assert json.loads(told[1])["records_per_second"]["c3"] == pytest.approx(50 / 60, rel=1e-5)
 
 
 class TestLine:

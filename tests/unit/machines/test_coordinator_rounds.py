@@ -374,6 +374,39 @@ def test_at_the_deadline_a_round_closes_with_what_there_is():
     assert machine.wakes_at == 16.0
 
 
+def test_a_round_waits_twice_as_long_if_most_updates_of_the_one_before_were_too_late():
+    machine = coordinator(4, deadline=3.0)
+    first = begun(machine, "c0", "c1", "c2", "c3")
+    feed(machine, answer(first, "c0"), now=1.0)
+    (second,) = broadcast(feed(machine, Tick(), now=3.0), RoundOpened)
+    feed(machine, answer(first, "c1"), answer(first, "c1"), now=3.5)
+    assert machine.wakes_at == 6.0, "one was in time and one too late, however often it was sent"
+    feed(machine, answer(first, "c2"), now=3.6)
+    assert machine.wakes_at == 9.0
+    feed(machine, answer(second, "c0", start=4), *(answer(second, name) for name in ("c1", "c2")), now=8.0)
+    (third,) = broadcast(feed(machine, answer(second, "c3"), now=8.5), RoundOpened)
+    assert machine.wakes_at == 8.5 + 6.0, "it took longer than three seconds"
+    for name, start in (("c0", 8), ("c1", 4), ("c2", 4), ("c3", 4)):
+        feed(machine, answer(third, name, start=start), now=10.0)
+    assert machine.wakes_at == 10.0 + 3.0
+
+
+def test_a_round_waits_at_most_four_times_as_long_and_not_for_strangers():
+    machine = coordinator(3, deadline=3.0)
+    opened = begun(machine, "c0", "c1", "c2")
+    now, waited = 0.0, []
+    for t in range(6):
+        feed(machine, answer(opened, "c0", start=4 * t), now=now)
+        due = machine.wakes_at
+        assert due is not None
+        waited.append(due - now)
+        (later,) = broadcast(feed(machine, Tick(), now=due), RoundOpened)
+        late = ("c1", "c2") if t < 3 else ("d1", "d2", "d3")
+        feed(machine, *(answer(opened, name) for name in late), now=due)
+        opened, now = later, due
+    assert waited == [3.0, 6.0, 12.0, 12.0, 12.0, 6.0]
+
+
 def test_a_client_that_missed_some_rounds_is_not_waited_for_until_it_sends_again():
     machine = coordinator(2, deadline=3.0, expire_after=2)
     opened = begun(machine, "c0", "c1")

@@ -11,7 +11,7 @@ from streamfl.machines.client.phase import Phase
 from streamfl.protocol.decisions import Answered, Seek
 from streamfl.protocol.delayed import Answers, Half
 from streamfl.protocol.events import FeaturesEnded, RecordsRead
-from streamfl.protocol.messages import Join, Update, Watermark
+from streamfl.protocol.messages import Join, Refusal, Update, Watermark
 from streamfl.protocol.records import Batch
 from streamfl.runtime.log.recorded import Recorded
 
@@ -103,6 +103,51 @@ def test_records_are_described_once_when_they_come_and_never_fewer_than_min_reco
     (update,) = sent(feed(machine, *opening(3)), Update)
     assert update.numbers.arrived is not None
     assert update.numbers.arrived.count.tolist() == [2.0]
+
+
+def test_an_update_that_is_refused_or_late_describes_the_same_records_again_until_it_counts():
+    machine = client(window=100, round_size=2, min_records=2)
+    feed(machine, RecordsRead((features("klm"), labels("kl"))), joined())
+    (update,) = sent(feed(machine, *opening()), Update)
+    assert described(update) == [3.0]
+    feed(machine, Refusal(client="c0", entry=1, reason="no", incarnation=1), joined(question=2))
+    feed(machine, RecordsRead((features("nopq", start=3),)))
+    feed(machine, closed(1))  # without this client
+    (update,) = sent(feed(machine, *opening(2)), Update)
+    assert described(update) == [3.0]  # and not the four that have come since
+    feed(machine, closed(2, records=9))  # it came too late
+    (update,) = sent(feed(machine, *opening(3)), Update)
+    assert described(update) == [3.0]
+    feed(machine, closed(3, update), RecordsRead((labels("mn", start=2),)))
+    (update,) = sent(feed(machine, *opening(4)), Update)
+    assert described(update) == [4.0]
+
+
+def test_records_are_not_described_twice_if_an_entry_that_was_missed_has_them():
+    machine = client(window=100, round_size=2, min_records=2)
+    feed(machine, RecordsRead((features("klmnop"), labels("kl"))), joined())
+    (update,) = sent(feed(machine, *opening()), Update)
+    assert described(update) == [6.0]
+    mark = replace(Watermark("f", 0, 0), features=2, labels=2)
+    feed(machine, *opening(3), joined(entry=3, positions={"l": 2}, read=2, question=2, watermark=mark))
+    feed(machine, RecordsRead((features("klmnop", answered=True), labels("mn", start=2))))
+    (update,) = sent(feed(machine, *opening(3)), Update)
+    assert (update.records, update.numbers.arrived) == (2, None)
+
+
+@pytest.mark.parametrize("how", ["off", "pooled"])
+def test_sums_say_nothing_of_records_whose_labels_have_not_come(how):
+    machine = client(window=100, round_size=2, min_records=2, secure_aggregation=how)
+    feed(machine, RecordsRead((features("klmnop"), labels("kl"))), joined())
+    (update,) = sent(feed(machine, *opening(pooled=how == "pooled")), Update)
+    assert update.records == 2
+    assert (update.numbers.arrived is None, bool(update.sums)) == (how == "pooled", how == "pooled")
+
+
+def described(update: Update) -> list[float]:
+    """Return how many records an update describes as they came."""
+    assert update.numbers.arrived is not None
+    return update.numbers.arrived.count.tolist()
 
 
 def test_of_a_backlog_the_newest_records_are_described():

@@ -18,8 +18,9 @@ from streamfl.learning.objectives import (
     TriedSums,
 )
 from streamfl.machines.client.usable import unusable
-from streamfl.machines.coordinator.gate.checks import wrong_tried
+from streamfl.machines.coordinator.gate.checks import Claim, wrong_tried
 from streamfl.machines.coordinator.machine import Coordinator
+from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.messages import DecisionRule, Refusal, RoundClosed, RoundOpened, Tried, Update
 from streamfl.wire import codec, messages, state_bytes
 
@@ -112,7 +113,9 @@ def test_impossible_counts_of_what_was_tried_are_refused(lie):
     told = run(BestKappa(), rounds=2)
     update = next(update for update in told.of(Update) if update.round == 2)
     lied = replace(update, numbers=replace(update.numbers, tried=lie))
-    wrong = [wrong_tried(one, told.coordinator.state.registry) for one in (update, lied)]
+    (opened,), state = [each for each in told.of(RoundOpened) if each.round == 2], told.coordinator.state
+    claims = [Claim(one, Member(), opened, (), state.registry, 2, 1) for one in (update, lied)]
+    wrong = [wrong_tried(claim) for claim in claims]
     assert wrong == [None, "the counts of answers that were tried are impossible"]
 
 

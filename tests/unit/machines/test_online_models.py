@@ -47,6 +47,7 @@ from streamfl.online.native.merging import merging
 from streamfl.online.native.merging.agreed_round import after_round
 from streamfl.online.native.merging.grids import step_of_cells, step_of_weights
 from streamfl.protocol.decisions import Predicted, Seek
+from streamfl.protocol.digits import BITS
 from streamfl.protocol.events import BufferDue, RecordsRead, Tick
 from streamfl.protocol.messages import (
     Join,
@@ -211,7 +212,7 @@ def test_round_one_begins_from_nothing_without_a_label_and_what_is_served_first_
         said = [alone.labels[int(code)] if code >= 0 else None for code in served]
         truth = [mine.labels[int(code)] for code in mine.y]
         assert update.numbers.served.correct == sum(a == b for a, b in zip(said, truth, strict=True))
-        assert sum(update.numbers.served.shares.values()) == pytest.approx(len(mine))
+        assert sum(update.numbers.served.shares.values()) == pytest.approx(len(mine), rel=2.0**-BITS)
     (entry,) = [entry for entry in run.of(RoundClosed) if entry.round == 1]
     assert entry.served.correct == sum(update.numbers.served.correct for update in updates.values())
     assert entry.served.shares == pytest.approx(

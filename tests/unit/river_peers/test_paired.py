@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from river_peers.paired import Difference, difference
+from river_peers.paired import difference
 
 
 def test_the_interval_of_a_paired_difference_is_the_one_computed_by_hand() -> None:
@@ -43,14 +43,3 @@ def test_the_interval_holds_the_truth_as_often_as_it_says_though_neighbours_are_
 def test_too_few_records_for_the_batches_are_refused() -> None:
     with pytest.raises(ValueError, match="29 records"):
         difference(np.ones(29), np.zeros(29))
-
-
-@pytest.mark.parametrize(
-    ("mean", "low", "at_or_above", "surely"),
-    [(0.0, -0.001, True, True), (-0.004, -0.02, True, False), (-0.006, -0.02, False, False)],
-)
-def test_a_difference_below_half_a_percent_counts_as_none(
-    mean: float, low: float, at_or_above: bool, surely: bool
-) -> None:
-    found = Difference(mean, low, 1.0)
-    assert (found.at_or_above, found.surely) == (at_or_above, surely)

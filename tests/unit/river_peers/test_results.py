@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from river_peers.methods import ISOLATED, MERGED, ONE
+from river_peers.paired import Difference
 from river_peers.plan import Wanted, wanted
 from river_peers.results import Results, Run
-from river_peers.summary import Found, pairs, summary
+from river_peers.shown import Found, rows
 from streamfl.errors import UsageError
 
 N = 300
@@ -90,26 +91,20 @@ def test_other_records_under_the_same_name_are_not_mixed_in(tmp_path: Path) -> N
         (finished("river-arf", right(60)), right(60)),
         (finished("river-arf", ALL, digest="d2"), ALL),
     )
-    assert "| s | 300 | 0.800 |" in summary(Found(results, {"s": "d1"}, [1]))
-    assert "| s | 300 | 1.000 |" in summary(Found(results, {"s": "d2"}, [1]))
+    assert [run.accuracy for run in Found(results, {"s": "d1"}, [1]).runs("s", "river-arf")] == [0.8]
+    assert [run.accuracy for run in Found(results, {"s": "d2"}, [1]).runs("s", "river-arf")] == [1.0]
 
 
-def test_the_best_peer_is_compared_record_by_record(tmp_path: Path) -> None:
+def test_peers_are_compared_record_by_record(tmp_path: Path) -> None:
     results = kept(
         tmp_path / "r.json",
-        (finished("river-arf", right(30)), right(30)),
-        (finished("river-srp", right(60)), right(60)),
+        (finished("river-arf", right(60)), right(60)),
         (finished("streamfl", right(30)), right(30)),
-        (finished("streamfl-linear", right(60)), right(60)),
     )
-    text = summary(Found(results, {"s": "d1"}, [1]))
-    assert "| s | river-arf | 0.900 | +0.0000 [+0.0000, +0.0000] | yes | yes |" in text
-    assert "| s | river-arf | 0.900 | -0.1000 [-0.1000, -0.1000] | no | no |" in text
-    assert "0.005 counting as none: 1 of 1 streams" in text
-    assert "0.005 counting as none: 0 of 1 streams" in text
-    assert "| s | 300 | 3,000 / 300 |" in text  # 300 records in 0.1 s of CPU time
-    assert "| s | 300 | 2.50 / 7 |" in text
-    assert "| river-arf | 5.0 [5.0, 5.0] | 1.0 [1.0, 1.0] | 1 |" in text
+    ours, theirs = rows(Found(results, {"s": "d1"}, [1]))
+    assert (ours["method"], ours["ahead"]) == ("streamfl", {"mean": 0.0, "low": 0.0, "high": 0.0})
+    assert (theirs["method"], theirs["accuracy"]) == ("river-arf", 0.8)
+    assert theirs["ahead"] == pytest.approx({"mean": 0.1, "low": 0.1, "high": 0.1})
 
 
 def test_seeds_are_averaged_record_by_record(tmp_path: Path) -> None:
@@ -120,17 +115,5 @@ def test_seeds_are_averaged_record_by_record(tmp_path: Path) -> None:
         (finished("river-arf", ALL), ALL),
         (finished("river-arf", ~ALL, seed=3), ~ALL),  # not asked for
     )
-    found = Found(results, {"s": "d1"}, [1, 2])
-    assert (
-        pairs(found, ("streamfl", ONE), ("river-arf", ONE)).splitlines()[-1] == "| s | -0.5000 [-0.5000, -0.5000] |"
-    )
-
-
-def test_merged_clients_are_held_against_isolated_ones(tmp_path: Path) -> None:
-    results = kept(
-        tmp_path / "r.json",
-        (finished("streamfl", right(60), variant=MERGED), right(60)),
-        (finished("streamfl", right(30), variant=ISOLATED), right(30)),
-    )
-    text = summary(Found(results, {"s": "d1"}, [1]))
-    assert "| s | – | 0.800 | 0.900 | -0.1000 [-0.1000, -0.1000] | no |" in text
+    found = Found(results, {"s": "d1"}, [1, 2]).difference("s", ("streamfl", ONE), ("river-arf", ONE))
+    assert found == Difference(-0.5, -0.5, -0.5)

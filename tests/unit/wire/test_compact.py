@@ -45,7 +45,7 @@ def test_an_update_of_five_models_of_54_features_and_7_labels_takes_about_a_kilo
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"sfl\x05", "a later version"),
+        (b"sfl\x06", "a later version"),
         (b"sfl\x02", "a later version"),
         (packed({"a": 0.0}, []), "fewer numbers"),
         (packed({"a": 0.0}, [1.0, 2.0]), "more numbers"),
@@ -56,7 +56,7 @@ def test_an_update_of_five_models_of_54_features_and_7_labels_takes_about_a_kilo
         (packed({"a": 0}, [], b"\x09\x09\x09", whole=(1,)), "end before|unknown form|dimensions"),
         (compact.MAGIC + b"\x00", "compressed bytes are"),
         (packed({}, [])[:-1] + b"\x7f", "fewer whole numbers"),
-        (packed({}, [])[:-5] + b"\x08\x00\x02\x03\x00\x00", "fewer floats"),
+        (packed({}, [])[:-5] + b"\x08\x00\x00\x02\x03\x00\x00", "fewer floats"),
         (compact.MAGIC + varint(10**6), "end before"),
         (compact.MAGIC + b"\xff" * 12, "63 bits"),
         (packed({"a": float("nan")}, []), "NaN in its text"),

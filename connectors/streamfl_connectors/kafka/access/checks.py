@@ -195,7 +195,7 @@ class _Check:
         for name, of_labels in labels.items():
             topic = self._of_labels[of_labels]
             if topic["error_code"]:
-                remedy = "make it, or correct topic in [labels]; `streamfl produce --labels-apart` makes it too"
+                remedy = "make it, or correct topic in [labels]; `streamfl produce --label-delay N` makes it too"
                 known = self._is(self._of_labels, of_labels, UNKNOWN)
                 found = f"topic {of_labels} of the labels of {name} " + ("does not exist" if known else "is hidden")
                 wrong.append(CheckResult(of_labels, "error", found, remedy))

@@ -74,15 +74,7 @@ def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
 
 
 class LogInRights:
-    """The rights of a log-in.
-
-    Parameters
-    ----------
-    admin
-        A connection with the log-in.
-    federated
-        What the federation names.
-    """
+    """The rights of a log-in."""
 
     def __init__(self, admin: KafkaAdminClient, federated: Federated) -> None:
         self._admin = admin

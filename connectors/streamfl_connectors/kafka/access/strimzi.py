@@ -12,13 +12,6 @@ from streamfl_connectors.kafka.access.acls import spelt
 def users(accesses: Sequence[Access], cluster: str) -> str:
     """Return a KafkaUser of Strimzi for each role, as documents of JSON, which is YAML.
 
-    Parameters
-    ----------
-    accesses
-        What the roles may do.
-    cluster
-        The name of the Kafka cluster in Kubernetes.
-
     Examples
     --------
     >>> right = {"operation": "READ", "resource_type": "TOPIC", "resource_name": "f.", "pattern_type": "PREFIXED"}

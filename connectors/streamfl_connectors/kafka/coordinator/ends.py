@@ -135,23 +135,31 @@ class Ends:
                 time.sleep(PAUSE)
 
     def _asked(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Return the ends from the brokers; a partition without one fails the request, and is then left out."""
-        self._admin = admin = self._admin or self._connection.admin()
-        try:
-            return _listed(admin, partitions)
-        except UNKNOWN_END:
-            counts = _counts(admin, sorted({partition.topic for partition in partitions}))
-        there = [one for one in partitions if one.partition < (counts.get(one.topic, 0) or 0)]
-        nowhere = {one: None if counts.get(one.topic, 0) is None else 0 for one in partitions if one not in there}
-        try:
-            return {**nowhere, **(_listed(admin, there) if there else {})}
-        except UNKNOWN_END:  # a partition was deleted at this moment
-            return nowhere
+        self._admin = self._admin or self._connection.admin()
+        return ends_of(self._admin, partitions)
 
     def close(self) -> None:
         """Close the connection."""
         if self._admin is not None:
             self._admin.close()
+
+
+def ends_of(admin: KafkaAdminClient, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+    """Return the next offset of each partition.
+
+    0 for one that does not exist; None without the right to see its topic. A partition without an end fails the
+    request of all, which are then asked for without it.
+    """
+    try:
+        return _listed(admin, partitions)
+    except UNKNOWN_END:
+        counts = _counts(admin, sorted({partition.topic for partition in partitions}))
+    there = [one for one in partitions if one.partition < (counts.get(one.topic, 0) or 0)]
+    nowhere = {one: None if counts.get(one.topic, 0) is None else 0 for one in partitions if one not in there}
+    try:
+        return {**nowhere, **(_listed(admin, there) if there else {})}
+    except UNKNOWN_END:  # a partition was deleted at this moment
+        return nowhere
 
 
 def _unknown_ends(error: PeerError | UsageError) -> Mapping[TopicPartition, int | None]:

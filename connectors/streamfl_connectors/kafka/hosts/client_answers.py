@@ -80,15 +80,7 @@ class AnswerReader:
         self._ends: dict[TopicPartition, int] = {}
 
     def read(self, of: Iterable[tuple[TopicPartition, LogHalves]], records: Feed) -> bool:
-        """Read on; tell whether there was anything to read.
-
-        Parameters
-        ----------
-        of
-            The clients, each with its partition of records.
-        records
-            These partitions.
-        """
+        """Read on; tell whether there was anything to read."""
         if not self._ranges:
             lacking = [(partition, halves) for partition, halves in of if halves.lacks_answers]
             if lacking:

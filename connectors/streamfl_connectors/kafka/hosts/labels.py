@@ -127,13 +127,7 @@ class LabelFeed:
                 self.halves[only].arrived({message.offset: message.key for message in messages})
 
     def read(self, records: Feed) -> bool:
-        """Read labels, and what was answered before; tell whether there was anything.
-
-        Parameters
-        ----------
-        records
-            The partitions of records.
-        """
+        """Read labels, and what was answered before; tell whether there was anything."""
         if not self._feed.readers:
             return False
         polled = self._feed.polled(0)

@@ -308,7 +308,8 @@ class RecordConsumer:
         for partition, reader in readers.items():
             position = reader.settled(progress)
             stride = self._format.stride
-            offsets[partition] = SettledOffset(position // stride, reader.dead_letters_before // stride).committed
+            reached = (position, reader.dead_letters_before, reader.head)
+            offsets[partition] = SettledOffset(*(one // stride for one in reached)).committed
         if not offsets:
             return
         try:

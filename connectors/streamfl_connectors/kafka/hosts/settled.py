@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 from kafka import OffsetAndMetadata
 
-METADATA = "dead letters before {};"
+METADATA, READ = "dead letters before {};", " read before {};"
 
 
 class SettledOffset(NamedTuple):
@@ -17,31 +17,38 @@ class SettledOffset(NamedTuple):
         The offset before which no client needs a message; None if nothing was ever committed.
     dead_letters_before
         The offset before which every message that cannot be used is a dead letter already.
+    read_before
+        The offset before which the host has read the partition; None if it did not say so.
 
     Examples
     --------
-    >>> SettledOffset(7, 12).committed
-    OffsetAndMetadata(offset=7, metadata='dead letters before 12;', leader_epoch=-1)
-    >>> SettledOffset.of(OffsetAndMetadata(7, "dead letters before 12;", -1)).dead_letters_before
-    12
-    >>> SettledOffset.of(OffsetAndMetadata(7, "", -1)).dead_letters_before
-    0
-    >>> SettledOffset.of(None)
-    SettledOffset(offset=None, dead_letters_before=0)
+    >>> SettledOffset(7, 12, 40).committed
+    OffsetAndMetadata(offset=7, metadata='dead letters before 12; read before 40;', leader_epoch=-1)
+    >>> SettledOffset.of(OffsetAndMetadata(7, "dead letters before 12; read before 40;", -1))
+    SettledOffset(offset=7, dead_letters_before=12, read_before=40)
+    >>> SettledOffset.of(OffsetAndMetadata(7, "dead letters before 12;", -1))
+    SettledOffset(offset=7, dead_letters_before=12, read_before=None)
+    >>> SettledOffset.of(OffsetAndMetadata(7, "", -1)).dead_letters_before, SettledOffset.of(None).offset
+    (0, None)
     """
 
     offset: int | None
     dead_letters_before: int = 0
+    read_before: int | None = None
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None) -> Self:
         """Return what was committed; metadata that nobody can read count as none."""
         if committed is None:
             return cls(None)
-        found = re.match(METADATA.format(r"(\d{1,18})"), committed.metadata or "")
-        return cls(committed.offset, 0 if found is None else int(found[1]))
+        text = committed.metadata or ""
+        letters, read = (re.search(one.format(r"(\d{1,18})"), text) for one in (METADATA, READ))
+        return cls(
+            committed.offset, 0 if letters is None else int(letters[1]), None if read is None else int(read[1])
+        )
 
     @property
     def committed(self) -> OffsetAndMetadata:
         """Return what is committed."""
-        return OffsetAndMetadata(self.offset, METADATA.format(self.dead_letters_before), -1)
+        read = "" if self.read_before is None else READ.format(self.read_before)
+        return OffsetAndMetadata(self.offset, METADATA.format(self.dead_letters_before) + read, -1)

@@ -143,7 +143,8 @@ class Choice:
         a season that comes back. Abrupt drift of y given x is surely answered by another: scratch, the model of an
         earlier epoch, or a relabelled one. A new label, or an operator, needs no answer.
         """
-        if self.alarm.wanted or self.alarm.cause in {"new-label", "operator"} or not self.observed.moved:
+        differ = self.observed.moved or self.observed.spread
+        if self.alarm.wanted or self.alarm.cause in {"new-label", "operator"} or not differ:
             return False
         best, scores = self.best(), self.scores()
         known = self._least([name for name in (*self.live, *self.earlier) if name in self.stepped])

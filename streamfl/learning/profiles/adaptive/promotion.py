@@ -306,6 +306,7 @@ class Promotion(Profile):
             since=alarm.since,
             labels=alarm.labels,
             moved=choice.observed.moved,
+            spread=choice.observed.spread,
             cause=alarm.cause,
         )
 

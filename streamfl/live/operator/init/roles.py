@@ -66,11 +66,6 @@ class Roles:
 def roles_of(request: Request, looked: Looked, client: str | None = None) -> Roles:
     """Return the roles of the fields of some records.
 
-    Parameters
-    ----------
-    client
-        The field that names the client of a record.
-
     Raises
     ------
     UsageError

@@ -14,7 +14,7 @@ from streamfl.machines.client.ledger.evaluated import earlier_answers
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.protocol.decisions import ClientDecision
 from streamfl.protocol.events import ClientEvent, FeaturesEnded, SourceEnded, WindowFull
-from streamfl.protocol.messages import Joined, Watermark
+from streamfl.protocol.messages import Joined, Update, Watermark
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch
 
@@ -93,8 +93,8 @@ class Intake:
         self.buffer.clear()
         return {}, {}
 
-    def follow(self, place: LedgerPlace) -> None:
-        """Follow the ledger, which has accepted records of this client."""
+    def follow(self, place: LedgerPlace, accepted: Update) -> None:
+        """Follow the ledger, which has accepted an update of this client."""
 
     def needed(self, place: LedgerPlace) -> Mapping[str, int]:
         """Return the position by partition before which nothing is needed."""
@@ -105,7 +105,7 @@ class Intake:
         return None
 
     def arrived(self, features: Sequence[str], least: int) -> Moments | None:
-        """Return the moments of records that have come since the last call; None if labels come with records."""
+        """Return the moments of records that have come since the last update; None if labels come with records."""
         return None
 
     def predictions(
@@ -214,12 +214,15 @@ class DelayedLabels(Intake):
     def read_again(self, joined: Joined) -> tuple[dict[str, int], dict[str, int]]:
         """Forget the records that wait; return where features and labels are to be read again."""
         self.buffer.clear()
+        self._arrivals.forget_described()  # the ledger has moved: by the update that described them, for all it knows
         watermark, needed = joined.watermark, dict(joined.positions)
         self._waiting.begin(watermark, _next_label(joined.positions))
         return ({} if watermark is None else self._from(watermark, joined.positions)), needed
 
-    def follow(self, place: LedgerPlace) -> None:
+    def follow(self, place: LedgerPlace, accepted: Update) -> None:
         """Follow the watermark of the ledger."""
+        if accepted.numbers.arrived is not None:
+            self._arrivals.forget_described()
         if place.watermark is not None:
             self._waiting.follow(place.watermark, _next_label(place.positions))
             self.buffer.clear()
@@ -241,7 +244,7 @@ class DelayedLabels(Intake):
         return self._waiting.after(batches)
 
     def arrived(self, features: Sequence[str], least: int) -> Moments | None:
-        """Return the moments of records that have come since the last call; None if they are fewer than `least`."""
+        """Return the moments of records that have come since the last update; None if they are fewer than `least`."""
         return self._arrivals.moments(features, least)
 
     def predictions(

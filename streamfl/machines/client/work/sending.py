@@ -1,6 +1,6 @@
 """What a client sends of the numbers of a round: as they are, as sums, or as masked sums. A client has one way."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,8 +12,9 @@ from streamfl.learning.pooling.noise import normals_of
 from streamfl.learning.pooling.sums import as_text, sums_of, sums_of_scores, with_sums
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.client.work.disclosure import may_tell
+from streamfl.machines.client.work.few_bits import differences_in_few_bits, in_few_bits, losses_in_few_bits
 from streamfl.machines.client.work.in_flight import SentUpdate
-from streamfl.protocol.messages import Disclosed, Roster, RoundOpened, Score, Scores, Unmask, Unmasked, Update
+from streamfl.protocol.messages import Disclosed, Roster, RoundOpened, Score, Scores, Slot, Unmask, Unmasked, Update
 from streamfl.protocol.registry import Registry
 
 
@@ -66,6 +67,26 @@ class PlainNumbers:
 
     def follow(self, told: Disclosed | None, positions: Mapping[str, int]) -> None:
         """Follow the ledger to some positions; `told` is what the coordinator says of totals of earlier starts."""
+
+
+@dataclass
+class ShortNumbers(PlainNumbers):
+    """Numbers in few bits, for a coordinator that has other clients."""
+
+    def update(self, update: Update, opened: RoundOpened, registry: Registry) -> Update:
+        """Return an update with its numbers in few bits."""
+        return replace(update, numbers=in_few_bits(update.numbers, update.records, self._residuals(opened.slots)))
+
+    def scores(self, scores: Scores, score: Score, update: Update, registry: Registry) -> Scores:
+        """Return scores with their numbers in few bits."""
+        losses = losses_in_few_bits(scores.losses, update.records)
+        differences = differences_in_few_bits(scores.differences, self._residuals(score.slots))
+        return replace(scores, losses=losses, differences=differences)
+
+    def _residuals(self, slots: Sequence[Slot]) -> set[str]:
+        """Return the models whose differences are sums of gradients of targets."""
+        are_targets = self.settings.learner.model.link == "identity"
+        return {slot.name for slot in slots if slot.whitened and are_targets}
 
 
 @dataclass
@@ -175,9 +196,11 @@ class MaskedSums(PlainSums):
         self._disclosed = last if self.settings.min_clients_per_sum > 1 else None
 
 
-SENDING: dict[str, type[PlainNumbers]] = {"off": PlainNumbers, "pooled": PlainSums, "masked": MaskedSums}
+SENDING: dict[str, type[PlainNumbers]] = {"off": ShortNumbers, "pooled": PlainSums, "masked": MaskedSums}
 
 
 def sending(settings: ClientSettings, client: str, secrets: Secrets | None) -> PlainNumbers:
-    """Return what a client sends, by its settings."""
+    """Return what a client sends, by its settings: one that is alone sends nothing to anybody else."""
+    if settings.learner.is_alone:
+        return PlainNumbers(settings, client, secrets)
     return SENDING[settings.secure_aggregation](settings, client, secrets)

@@ -1,5 +1,6 @@
 """A client's work on a round: from records and models to the update, and from candidates to their scores."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from streamfl.machines.client.work.sending import PlainNumbers
 from streamfl.protocol.decisions import OverBudget, Predicted
 from streamfl.protocol.delayed import Answers
 from streamfl.protocol.messages import RoundOpened, Score, Scores, Update
+from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch, spans
 
 
@@ -58,11 +60,12 @@ class Work:
             empty = part.empty_update(attempt, self.intake.watermark(batches), period)
             return SentUpdate(empty, batches, (), earlier.comparison, np.zeros(0), (), disclosed=disclosed), []
         records = part.records
-        result = part.work(models.weights(opened), earlier.history)
+        weights = models.weights(opened)
+        result = part.work(weights, earlier.history)
         models.learn(opened, batches)
         truth = in_original_units(records.y, records)
         repeated = earlier.no_change.predictions(truth, records.labels)
-        if self._knows_nothing(opened, records):
+        if self._knows_nothing(opened, records, weights):
             result.at_start = result.served = _told(repeated, records)
         result.served = models.served(opened, records, result.served)
         result.served, repeated = self.intake.predictions(batches, records, result.served, repeated)
@@ -74,14 +77,14 @@ class Work:
             tried=models.tried(opened, records),
             learnt=models.learnt(opened, self.settings.limits),
             sample=sample,
-            arrived=self.intake.arrived(part.registry.features, self.settings.min_records),
+            arrived=None if self.sending.are_sums else self._arrived(part),
             watermark=self.intake.watermark(batches),
             period=period,
         )
+        update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
         update = self._within_budget(update, opened)
         predicted = self.measurement.before(update, batches, records, result, repeated)
         over = self._over(update)
-        update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
         sent = SentUpdate(update, batches, kept, part.after, truth, records.labels, disclosed=disclosed)
         return sent, [*predicted, *over]
 
@@ -102,7 +105,7 @@ class Work:
         models.learn(opened, batches)
         truth = in_original_units(records.y, records)
         repeated = self.earlier.no_change.predictions(truth, records.labels)
-        unknown = self._knows_nothing(opened, records)
+        unknown = self._knows_nothing(opened, records, models.weights(opened))
         at_start = _told(repeated, records) if unknown else models.by_rounds(opened, records)
         served = models.served(opened, records, at_start)
         n = sum(len(batch) for batch in batches if batch.answered_early)
@@ -120,7 +123,7 @@ class Work:
         answers = Answers(told.served, told.no_change, records.labels)
         return answers, [told] if self.measurement.wanted else []
 
-    def _knows_nothing(self, opened: RoundOpened, records: RoundRecords) -> bool:
+    def _knows_nothing(self, opened: RoundOpened, records: RoundRecords, weights: Mapping[str, FloatArray]) -> bool:
         """Tell whether the model of rounds has learnt nothing: then NoChange stands for it.
 
         Of labels it would predict the first one that was registered. Targets it predicts in a unit that in round 1
@@ -128,8 +131,12 @@ class Work:
         """
         if not records.labels:
             return opened.round == 1
-        W = self.models.weights(opened).get(opened.served_by(self.models.client))
-        return W is not None and not np.count_nonzero(W)
+        W = weights.get(opened.served_by(self.models.client))
+        return W is not None and not W.any()
+
+    def _arrived(self, part: ClientRound) -> Moments | None:
+        """Return the moments of records as they came; sums have no room for them."""
+        return self.intake.arrived(part.registry.features, self.settings.min_records)
 
     def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
         """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""

@@ -10,7 +10,16 @@ from dataclasses import dataclass, replace
 from streamfl.learning.pooling.sums import EVERYBODY
 from streamfl.learning.profiles.base import Decisions, Restart
 from streamfl.machines.coordinator.close.entry import enter, evict
-from streamfl.machines.coordinator.close.inputs import are_arrivals_compared, baseline_after, inputs_after, with_moved
+from streamfl.machines.coordinator.close.inputs import (
+    are_arrivals_compared,
+    baseline_after,
+    described,
+    inputs_after,
+    spread_baseline_after,
+    with_moved,
+    with_news,
+    with_stuck,
+)
 from streamfl.machines.coordinator.close.next_agreement import NextAgreement, next_agreement
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.round.refusals import Refusals
@@ -61,9 +70,11 @@ def conclusion(
         return Conclusion(after, entry, (), told)
     inputs, moved = inputs_after(closing, decided, state)
     labels = state.agreement.registry.labels if state.agreement is not None else ()
-    made = announcements(entry, state.profile.noticed, decided, members, labels)
+    made = with_news(announcements(entry, state.profile.noticed, decided, members, labels), state.input_baseline)
     early = are_arrivals_compared(closing)
     made = with_moved(made, moved, entry, inputs, {} if early else members)
+    standstill, stuck = state.standstill.after(state.round, described(closing, state.registry))
+    made = with_stuck(made, stuck, entry, standstill.threshold, {} if early else members)
     drifts, announced = in_one_drift(state.drifts, made, members)
     restart = next((decision for decision in decided if isinstance(decision, Restart)), None)
     agreed, influence = next_agreement(closing, state, settings, restart), closing.counted.influence
@@ -73,7 +84,9 @@ def conclusion(
         drifts=drifts,
         restart=None if restart is not None else state.restart,
         inputs=inputs.among({*members, EVERYBODY}, {*after.active(), EVERYBODY}),
-        input_baseline=baseline_after(closing, decided, state).among({*after.active(), EVERYBODY}),
+        input_baseline=baseline_after(closing, decided, state, announced).among({*after.active(), EVERYBODY}),
+        spread_baseline=spread_baseline_after(closing, state).among(after.active()),
+        standstill=standstill.among(members, after.active()),
         influence=state.influence if influence is None else influence.hidden(settings.secret),
         agreement=agreed.agreement,
         known_labels=agreed.known_labels,

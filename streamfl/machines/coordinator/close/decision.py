@@ -4,11 +4,10 @@ from dataclasses import replace
 
 from streamfl.learning.drift.evidence import RoundEvidence
 from streamfl.learning.profiles.base import Decisions, Deliberation
-from streamfl.machines.coordinator.close.inputs import lasting_moments
+from streamfl.machines.coordinator.close.inputs import lasting_moments, spreads
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation, outliers_in
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.standing import Standing
-from streamfl.protocol.messages import FeatureMoved
 
 
 def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decisions | Deliberation]:
@@ -19,18 +18,25 @@ def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decisions | D
     closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
     if alarm is None:
         return closing, profile.advance(state.round)
-    moved = _moved(closing, standing, aggregation.outliers)
-    return closing, profile.deliberate(alarm, replace(seen, moved=moved), standing.untrained)
+    seen = _with_inputs(seen, closing, standing, aggregation.outliers)
+    return closing, profile.deliberate(alarm, seen, standing.untrained)
 
 
-def _moved(closing: Closing, standing: Standing, outliers: frozenset[str]) -> tuple[FeatureMoved, ...]:
-    """Return the features that surely differ at the clients that count; none of a total, which may hold noise."""
+def _with_inputs(
+    seen: RoundEvidence, closing: Closing, standing: Standing, outliers: frozenset[str]
+) -> RoundEvidence:
+    """Return what a round has shown with how inputs differ at the clients that count; a total may hold noise."""
     if closing.counted.pooled:
-        return ()
+        return seen
     state = standing.state
     judges = {update.client for update in closing.counted.updates} - {*closing.opened.apart} - outliers
-    sent = {name: each for name, each in lasting_moments(closing, state.registry).items() if name in judges}
-    return state.input_baseline.moved(state.round, sent)
+    means = {name: each for name, each in lasting_moments(closing, state.registry).items() if name in judges}
+    wide = {name: each for name, each in spreads(closing, state.registry).items() if name in judges}
+    return replace(
+        seen,
+        moved=state.input_baseline.moved(state.round, means),
+        spread=state.spread_baseline.moved(wide, registry=state.registry.version),
+    )
 
 
 def observe(closing: Closing, standing: Standing) -> tuple[RoundEvidence, RoundAggregation]:

@@ -1,4 +1,4 @@
-"""What moved in the features themselves, by the moments that the updates of a round carry anyway."""
+"""What moved or stands still in the features themselves, by the moments that updates carry anyway."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -8,13 +8,23 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl.learning.drift.input_baseline import InputBaseline
 from streamfl.learning.drift.inputs import NAMED, Inputs
+from streamfl.learning.drift.spread_baseline import Spread, SpreadBaseline
 from streamfl.learning.profiles.base import Decisions, Restart
 from streamfl.machines.coordinator.round.closing import Closing
 from streamfl.machines.coordinator.saved.announcements import MOST_NAMED, Announcement, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.alarm import Alarm
-from streamfl.protocol.messages import FeatureMoved, InputsMoved, LocalDrift, Restarted, RoundClosed, Update
+from streamfl.protocol.messages import (
+    FeatureMoved,
+    FeatureStuck,
+    InputsMoved,
+    InputsStuck,
+    LocalDrift,
+    Restarted,
+    RoundClosed,
+    Update,
+)
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.registry import Registry
@@ -28,18 +38,24 @@ _ROUNDED = 1 / 8
 def inputs_after(
     closing: Closing, decided: Decisions, state: CoordinatorState
 ) -> tuple[Inputs, tuple[FeatureMoved, ...]]:
-    """Return what is remembered of features after a round, and which of them moved.
-
-    Where only a total of all clients is known, it counts as one client. If labels come later, the records count that
-    have come, and not those whose labels have.
-    """
+    """Return what is remembered of the means of features after a round, and which of them moved."""
+    sent = described(closing, state.registry)
     if are_arrivals_compared(closing):
-        sent = _by_client(closing, lambda update: update.numbers.arrived)
         is_whole = 2 * len(sent) >= len(closing.senders)
     else:
-        sent = sent_moments(closing, state.registry)
         is_whole = bool(closing.counted.pooled) or closing.opened.message.asks.measured is None
     return state.inputs.after(state.round, sent, is_whole=is_whole, is_drift=any(map(_is_drift, decided)))
+
+
+def described(closing: Closing, registry: Registry) -> dict[str, Moments]:
+    """Return by client the moments in which a round is compared with those before.
+
+    Where only a total of all clients is known, it counts as one client. If labels come later, they are those of the
+    records that have come, and not of those whose labels have.
+    """
+    if are_arrivals_compared(closing):
+        return _by_client(closing, lambda update: update.numbers.arrived)
+    return sent_moments(closing, registry)
 
 
 def are_arrivals_compared(closing: Closing) -> bool:
@@ -54,13 +70,43 @@ def are_arrivals_compared(closing: Closing) -> bool:
     return delayed and described and not closing.counted.pooled
 
 
-def baseline_after(closing: Closing, decided: Decisions, state: CoordinatorState) -> InputBaseline:
+def baseline_after(
+    closing: Closing, decided: Decisions, state: CoordinatorState, announced: Sequence[Announcement]
+) -> InputBaseline:
     """Return the means since held-out records have been gathered, or if there are none since the last restart."""
+    after = state.input_baseline.after(lasting_moments(closing, state.registry), since=_since(closing, state))
+    if any(isinstance(one, InputsMoved) for one in decided):
+        after = replace(after, explained=state.round)
+    if any(isinstance(one, Restart) for one in decided):
+        after = replace(after, announced=())
+    return after.with_announced([one for each in announced for one in each.moved])
+
+
+def spread_baseline_after(closing: Closing, state: CoordinatorState) -> SpreadBaseline:
+    """Return how far records lie from the middle since held-out records have been gathered, as `baseline_after`."""
+    held_since, explained = _since(closing, state), state.input_baseline.explained
+    return state.spread_baseline.after(
+        spreads(closing, state.registry),
+        registry=state.registry.version,
+        since=lambda client: max(held_since(client), explained + 1),
+    )
+
+
+def _since(closing: Closing, state: CoordinatorState) -> Callable[[str], int]:
+    """Return since which round the held-out records of a client have been gathered."""
     held = closing.opened.plan.held
-    since = (lambda _: state.restarted + 1) if held is None else held.since_at
-    after = state.input_baseline.after(lasting_moments(closing, state.registry), since=since)
-    is_explained = any(isinstance(one, InputsMoved) for one in decided)
-    return replace(after, explained=state.round) if is_explained else after
+    return (lambda _: state.restarted + 1) if held is None else held.since_at
+
+
+def spreads(closing: Closing, registry: Registry) -> dict[str, Spread]:
+    """Return by client how far the records of its update lie from the middle; nothing of totals."""
+    updates = () if closing.counted.pooled or not registry.features else closing.senders
+    return {
+        update.client: Spread(
+            update.records, (update.numbers.squared_norm / update.records - 1.0) / len(registry.features)
+        )
+        for update in updates
+    }
 
 
 def lasting_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
@@ -80,6 +126,15 @@ def sent_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
 def _by_client(closing: Closing, moments: Callable[[Update], Moments | None]) -> dict[str, Moments]:
     updates = closing.counted.updates if closing.counted.pooled else closing.senders
     return {update.client: found for update in updates if (found := moments(update)) is not None}
+
+
+def with_news(made: Sequence[Announcement], baseline: InputBaseline) -> tuple[Announcement, ...]:
+    """Return the announcements of a round, without explanations of alarms by moves that were announced before."""
+
+    def is_known(each: Announcement) -> bool:
+        return isinstance(each, InputsMoved) and bool(each.moved) and not baseline.is_news(each.moved)
+
+    return tuple(each for each in made if not is_known(each))
 
 
 def with_moved(
@@ -115,6 +170,28 @@ def with_moved(
         clients=tuple(clients[:MOST_NAMED]) if all(one.clients for one in moved) else (),
     )
     return (*made, with_places(alone, members) if members else alone)
+
+
+def with_stuck(
+    made: Sequence[Announcement],
+    stuck: tuple[FeatureStuck, ...],
+    closed: RoundClosed,
+    threshold: float,
+    members: Mapping[str, Member],
+) -> tuple[Announcement, ...]:
+    """Return the announcements of a round with one of the features that stand still; `members` as of `with_moved`."""
+    if not stuck:
+        return tuple(made)
+    found = InputsStuck(
+        round=closed.round,
+        epoch=closed.epoch,
+        statistic=stuck[0].evidence,
+        threshold=threshold,
+        since=min(one.since for one in stuck),
+        clients=tuple(sorted({one.client for one in stuck})),
+        stuck=stuck,
+    )
+    return (*made, with_places(found, members) if members else found)
 
 
 def _with_more(made: InputsMoved, moved: tuple[FeatureMoved, ...]) -> InputsMoved:

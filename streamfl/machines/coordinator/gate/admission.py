@@ -31,7 +31,7 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.events import Signed, Unusable
 from streamfl.protocol.memory import MOST_KEPT
-from streamfl.protocol.messages import FromClient, Join, Leave, Scores, Update
+from streamfl.protocol.messages import FromClient, Join, Leave, RoundOpened, Scores, Update
 from streamfl.protocol.moments import Moments
 
 
@@ -75,6 +75,8 @@ def with_names(update: Update, state: CoordinatorState, online: OnlineModels[Any
     if state.agreement is None:  # no update counts yet
         return update
     numbers = update.numbers
+    if numbers.moments is None and numbers.arrived is None and online is None:  # most updates of models of rounds
+        return update
     features, learnt = state.registry.features, numbers.learnt
     moments = _named(numbers.moments, (*features, *update.new_features))
     arrived = _named(numbers.arrived, features)
@@ -196,19 +198,7 @@ class Admission:
         opened, member = unsaved.open.message, state.members.get(update.client)
         if member is None:
             return Refused(update.client, NO_MEMBER)
-        refused = refusal(
-            Claim(
-                update,
-                member=member,
-                opened=opened,
-                already=unsaved.updates,
-                registry=state.registry,
-                columns=self._columns(update, state),
-                members=len(state.members),
-                limits=self.settings.limits,
-                layout=self.kind.layout(opened, state.registry),
-            )
-        )
+        refused = refusal(self._claim(update, member, opened, state, unsaved))
         if refused is not None:
             return refused
         wrong = self.kind.not_listed(update.client, state)
@@ -217,6 +207,23 @@ class Admission:
         wrong = wrong_learnt(update, opened, state, self.settings) if update.records else None
         wrong = wrong or wrong_places(update, member, self.logs, state, self.settings)
         return None if wrong is None else Refused(update.client, wrong, is_fault=True)
+
+    def _claim(
+        self, update: Update, member: Member, opened: RoundOpened, state: CoordinatorState, unsaved: Unsaved
+    ) -> Claim:
+        """Return an update with what is known of its sender."""
+        registry = state.registry
+        return Claim(
+            update,
+            member,
+            opened,
+            unsaved.updates,
+            registry,
+            self.settings.learner.model.columns(len(registry.labels) + len(update.new_labels)),
+            len(state.members),
+            self.settings.limits,
+            self.kind.layout(opened, registry),
+        )
 
     def shows_work(self, update: Update, member: Member, state: CoordinatorState) -> bool:
         """Tell whether an update that came too late is of records that its client can have read."""
@@ -237,18 +244,8 @@ class Admission:
         if layout is not None:
             wrong = wrong_pooled_scores(scores, update, layout)
             return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
-        wrong = wrong_scores(
-            scores,
-            update,
-            asked=pending_alarm.asked,
-            opened=unsaved.open_round.message,
-            rows=state.registry.rows,
-            columns=self._columns(update, state),
-            fitted=self.settings.learner.model.log_likelihoods(pending_alarm.live[0].W[:1]).shape[1],
-            members=len(state.members),
-            sample=state.members[scores.client].sample,
-        )
+        member, model = state.members[scores.client], self.settings.learner.model
+        claim = self._claim(update, member, unsaved.open_round.message, state, unsaved)
+        fitted = model.log_likelihoods(pending_alarm.live[0].W[:1]).shape[1]
+        wrong = wrong_scores(scores, claim, pending_alarm.asked, fitted)
         return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
-
-    def _columns(self, update: Update, state: CoordinatorState) -> int:
-        return self.settings.learner.model.columns(len(state.registry.labels) + len(update.new_labels))

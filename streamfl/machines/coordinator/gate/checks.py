@@ -5,7 +5,7 @@ number that is not finite, register a name twice, overflow the exact sum, or mov
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -24,6 +24,7 @@ from streamfl.machines.coordinator.gate.senders import incarnation_in
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.delayed import MOST_ARRIVED
+from streamfl.protocol.digits import BITS
 from streamfl.protocol.messages import (
     Join,
     LabelSums,
@@ -65,11 +66,14 @@ MOST_PARTITIONS = 1000
 # The largest sum of absolute errors that can still be added up.
 LARGEST_ERROR = 1e290
 
+# A sum of shares, and records: those of a client of which no old record is scored.
+NO_SAMPLE = (0.0, 0)
+
 # The scales of targets with which weights can be multiplied and divided.
 SCALES = (1e-100, 10.0 * LARGEST_TARGET)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Claim:
     """An update, and what the coordinator knows about its sender: a check reads this and cannot change it."""
 
@@ -83,56 +87,11 @@ class Claim:
     limits: Limits = NAMED  # how many names a federation registers
     layout: Layout | None = None  # that of the sums of an update, if clients send sums
 
-
-def _wrong_losses(claim: Claim) -> str | None:
-    """Return what is wrong with the losses and steps of the round's models."""
-    update, registry = claim.update, claim.registry
-    return _wrong_models(
-        update.numbers,
-        update.client,
-        claim.opened,
-        asked_of(update.client, claim.opened.slots),
-        records=update.records,
-        trained=update.trained,
-        shape=(registry.rows, claim.columns),
-        members=claim.members,
-        sample=claim.member.sample,
-    )
-
-
-# Returns what is wrong with an update, or None.
-Check = Callable[[Claim], str | None]
-
-# The checks of an update, in order.
-OF_PLACES: tuple[Check, ...] = (
-    lambda it: _wrong_round(it.update, it.opened),
-    lambda it: _wrong_positions(it.update, it.member, it.limits),
-    lambda it: _wrong_watermark(it.update, it.member, it.limits),
-)
-WITHOUT_RECORDS: tuple[Check, ...] = (*OF_PLACES, lambda it: _wrong_empty(it.update))
-OF_RECORDS: tuple[Check, ...] = (
-    *OF_PLACES,
-    lambda it: wrong_update_names(it.update, it.registry, it.limits),
-    lambda it: _wrong_numbers(it.update, it.registry),
-    lambda it: _wrong_held(it.update, it.opened, it.member),
-    lambda it: _too_many_held(it.update, it.member, len(it.registry.labels)),
-    lambda it: _wrong_sample(it.update, it.opened, it.member),
-)
-WITH_SUMS: tuple[Check, ...] = (
-    *OF_RECORDS,
-    lambda it: tells_of_records(it.update),
-    lambda it: None if it.layout is None else wrong_sums(it.update.sums, it.layout),
-)
-WITH_NUMBERS: tuple[Check, ...] = (
-    *OF_RECORDS,
-    lambda it: "nobody has asked for sums" if it.update.sums else None,
-    lambda it: _wrong_label_sums(it.update, it.registry),
-    lambda it: _wrong_served(it.update, it.registry),
-    lambda it: wrong_tried(it.update, it.registry),
-    lambda it: _wrong_times(it.update),
-    lambda it: _wrong_second_moments(it.update, it.opened, it.registry.rows),
-    _wrong_losses,
-)
+    @property
+    def labels(self) -> Set[str]:
+        """Return the labels that the client knows."""
+        new = self.update.new_labels
+        return self.registry.label_names.union(new) if new else self.registry.label_names
 
 
 def refusal(claim: Claim) -> Refused | None:
@@ -197,57 +156,45 @@ def wrong_introduction(join: Join, limits: Limits = NAMED) -> str | None:
     return wrong_join_names(join, limits) or _wrong_moments(join.moments, join.records) or _wrong_unit(join.target)
 
 
-def wrong_scores(
-    scores: Scores,
-    update: Update,
-    *,
-    asked: Score,
-    opened: RoundOpened,
-    rows: int,
-    columns: int,
-    fitted: int,
-    members: int,
-    sample: Sequence[SampledRound] = (),
-) -> str | None:
+def wrong_scores(scores: Scores, claim: Claim, asked: Score, fitted: int) -> str | None:
     """Return why scores of candidates are refused, or None.
 
     Parameters
     ----------
-    update
+    claim
         Its update for the round: the scores are on the same records.
     asked
         The Score that they answer.
-    rows, columns
-        Rows and columns of a weight matrix for the labels that the client knows.
     fitted
         How many labels are fitted to the outputs of a model.
-    members
-        The number of clients in the sum.
     """
-    if not update.records:
+    records = claim.update.records
+    if not records:
         nothing = not (scores.losses or scores.differences or scores.relabelling)
         return None if nothing else "the client has scores of records, but no records"
     slots = asked_of(scores.client, asked.slots)
     relabelled = {slot.name for slot in slots} & set(asked.relabel)
-    return _wrong_models(
-        scores,
-        scores.client,
-        opened,
-        slots,
-        records=update.records,
-        trained=update.trained,
-        shape=(rows, columns),
-        members=members,
-        sample=sample,
-    ) or _wrong_relabelling(scores.relabelling, relabelled, fitted, update.records, score_bound(opened.known_labels))
+    bound = score_bound(claim.opened.known_labels)
+    wrong = _wrong_models(scores, slots, claim)
+    return wrong or _wrong_relabelling(scores.relabelling, relabelled, fitted, records, bound)
 
 
-def _wrong_empty(update: Update) -> str | None:
+def _wrong_empty(claim: Claim) -> str | None:
     """Return what an update without good records wrongly says about records, or None; it may only pass bad ones."""
-    kept = update.kept
+    update, kept = claim.update, claim.update.kept
     lists = any(map(len, (update.new_labels, update.new_features, kept.held, kept.let_go, update.sums)))
     is_empty = update.numbers.are_none and kept.sample is None and not lists
     return None if is_empty else "the update has data about records, but no records"
+
+
+def _asked_for_no_sums(claim: Claim) -> str | None:
+    return "nobody has asked for sums" if claim.update.sums else None
+
+
+def _wrong_total(claim: Claim) -> str | None:
+    """Return what is wrong with an update of which the coordinator is to see sums alone, or None."""
+    wrong = tells_of_records(claim.update)
+    return wrong or (None if claim.layout is None else wrong_sums(claim.update.sums, claim.layout))
 
 
 def tells_of_records(update: Update) -> str | None:
@@ -262,30 +209,31 @@ def wrong_pooled_scores(scores: Scores, update: Update, layout: Layout) -> str |
     return wrong_sums(scores.sums, layout) if scores.sums else None
 
 
-def _wrong_models(
-    told: Numbers | Scores,
-    client: str,
-    opened: RoundOpened,
-    slots: Sequence[Slot],
-    *,
-    records: int,
-    trained: int,
-    shape: tuple[int, int],
-    members: int,
-    sample: Sequence[SampledRound],
-) -> str | None:
+def _wrong_losses(claim: Claim) -> str | None:
+    """Return what is wrong with the losses and steps of the round's models."""
+    update = claim.update
+    return _wrong_models(update.numbers, asked_of(update.client, claim.opened.slots), claim)
+
+
+def _wrong_models(told: Numbers | Scores, slots: Sequence[Slot], claim: Claim) -> str | None:
     """Return what is wrong with the losses and differences of the slots that a client was asked about, or None."""
-    if set(told.losses) != {slot.name for slot in slots}:
+    update, losses, differences = claim.update, told.losses, told.differences
+    if losses.keys() != {slot.name for slot in slots}:
         return "losses are not those of the models that were asked for"
-    if not all(_is_loss(told.losses[slot.name], records, _sample_of(slot, sample)) for slot in slots):
-        return "a loss is out of range for this number of records"
-    trains = opened.trained_by(client, slots)
-    if set(told.differences) != (trains if trained else set()):
+    for slot in slots:
+        if not _is_loss(losses[slot.name], update.records, _sample_of(slot, claim.member.sample)):
+            return "a loss is out of range for this number of records"
+    trained, trains = update.trained, claim.opened.trained_by(update.client, slots)
+    if differences.keys() != (trains if trained else set()):
         return "differences are not those of the models that are trained"
-    sums = {slot.name for slot in slots if slot.whitened}
-    largest = {name: largest_part(1 if name in sums else trained, members) for name in told.differences}
-    wrong = (_wrong_difference(name, x, shape, largest[name]) for name, x in told.differences.items())
-    return next((reason for reason in wrong if reason), None)
+    shape = claim.registry.rows, claim.columns
+    for slot in slots:
+        if slot.name in differences:
+            largest = largest_part(1 if slot.whitened else trained, claim.members)
+            wrong = _wrong_difference(slot.name, differences[slot.name], shape, largest)
+            if wrong is not None:
+                return wrong
+    return None
 
 
 def _wrong_relabelling(
@@ -305,7 +253,7 @@ def _wrong_relabelling(
 def _sample_of(slot: Slot, sample: Sequence[SampledRound]) -> tuple[float, int]:
     """Return the sum of a client's shares of the old rounds on which a model is scored, and its records of them."""
     if not slot.history:
-        return 0.0, 0
+        return NO_SAMPLE
     rounds = [kept for kept in sample if kept.round in slot.history]
     return math.fsum(kept.share for kept in rounds), sum(len(kept.ordinals) for kept in rounds)
 
@@ -330,7 +278,8 @@ def _wrong_difference(name: str, x: FloatArray, shape: tuple[int, int], largest:
     return None
 
 
-def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
+def _wrong_round(claim: Claim) -> str | None:
+    update, opened = claim.update, claim.opened
     if update.round != opened.round:
         return "the round is not that of the entry"
     if update.period is None or (opened.period is not None and abs(update.period) < MOST_RECORDS):
@@ -338,13 +287,12 @@ def _wrong_round(update: Update, opened: RoundOpened) -> str | None:
     return "the period was not asked for, or is out of the range of times"
 
 
+def _wrong_places(claim: Claim) -> str | None:
+    return _wrong_positions(claim.update, claim.member, claim.limits)
+
+
 def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | None:
-    partitions = {span.partition for span in update.spans}
-    if (
-        not all(is_name(name, limits.name_bytes) for name in partitions)
-        or len(partitions | member.positions.keys()) > MOST_PARTITIONS
-    ):
-        return "partitions have no name, or are far too many"
+    partitions = set[str]()
     for span in update.spans:
         if not 0 <= span.start <= span.end:
             return f"positions of {span.partition} run backwards"
@@ -352,8 +300,12 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
             return f"positions of {span.partition} do not follow the ledger"
         if span.end >= MOST_POSITIONS:
             return f"positions of {span.partition} are larger than in any log"
+        partitions.add(span.partition)
     if len(partitions) != len(update.spans):
         return "a partition twice"
+    new = partitions.difference(member.positions)
+    if len(member.positions) + len(new) > MOST_PARTITIONS or not all(is_name(n, limits.name_bytes) for n in new):
+        return "partitions have no name, or are far too many"
     if min(update.records, update.trained, update.rejected) < 0 or update.trained > update.records:
         return "impossible counts"
     if update.records + update.rejected > sum(span.end - span.start for span in update.spans):
@@ -361,14 +313,15 @@ def _wrong_positions(update: Update, member: Member, limits: Limits) -> str | No
     return None if update.records + update.rejected < MOST_RECORDS else "impossible counts"
 
 
-def _wrong_watermark(update: Update, member: Member, limits: Limits) -> str | None:
+def _wrong_watermark(claim: Claim) -> str | None:
     """Return why a watermark is impossible: it never moves back, and labels come later always or never."""
+    update, member = claim.update, claim.member
     watermark, before = update.watermark, member.watermark
     if watermark is None:
         return None if before is None else "the update has no watermark, but the client's labels come later"
     if before is None and member.accepted:  # bad labels may have come before the first features
         return "the update has a watermark, but the client's labels have come with their records"
-    if not is_name(watermark.partition, limits.name_bytes) or watermark.partition in {
+    if not is_name(watermark.partition, claim.limits.name_bytes) or watermark.partition in {
         span.partition for span in update.spans
     }:
         return "the watermark's partition has no name, or is that of the labels"
@@ -385,11 +338,14 @@ def _wrong_watermark(update: Update, member: Member, limits: Limits) -> str | No
     return None
 
 
-def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | None:
+def _wrong_held(claim: Claim) -> str | None:
     """Return why newly held-out records are impossible: each must be of this round, and there once."""
+    update, opened, member = claim.update, claim.opened, claim.member
     held = update.kept.held
     if opened.earlier.held is None:
         return "nobody has asked to hold records out" if held or update.kept.let_go else None
+    if not held:
+        return None
     if len(held) + update.trained > update.records:
         return "records were both trained on and held out"
     spans = {span.partition: span for span in update.spans}
@@ -409,12 +365,12 @@ def _wrong_held(update: Update, opened: RoundOpened, member: Member) -> str | No
     return None
 
 
-def _too_many_held(update: Update, member: Member, known: int) -> str | None:
+def _too_many_held(claim: Claim) -> str | None:
     """Return why a client holds out too many records: places that it never releases would be kept for ever."""
-    held, let_go = update.kept.held, update.kept.let_go
+    member, held, let_go = claim.member, claim.update.kept.held, claim.update.kept.let_go
     if not held:
         return None
-    most = MOST_HELD * max(1, known + len(update.new_labels))
+    most = MOST_HELD * max(1, len(claim.registry.labels) + len(claim.update.new_labels))
     if len(member.held) + len(held) <= most:
         return None  # whatever it releases
     left = len(member.held) - len({record.ordinal for record in member.held}.intersection(let_go))
@@ -429,8 +385,9 @@ def _are_beside(positions: Sequence[int | None], update: Update) -> bool:
     return len(known) == len(positions) and not [p for p in known if not 0 <= p < update.watermark.features]
 
 
-def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | None:
+def _wrong_sample(claim: Claim) -> str | None:
     """Return why a history sample is impossible: its records must be of this round, each once."""
+    update, opened, member = claim.update, claim.opened, claim.member
     kept = update.kept.sample
     if kept is None:
         return None
@@ -451,76 +408,82 @@ def _wrong_sample(update: Update, opened: RoundOpened, member: Member) -> str | 
     return None
 
 
-def _wrong_served(update: Update, registry: Registry) -> str | None:
+def _wrong_served(claim: Claim) -> str | None:
     """Return why the counts of predictions are impossible, or None; a comparison with NaN is false."""
-    served = update.numbers.served
-    n = served.records
+    served = claim.update.numbers.served
     if served is _NOTHING_SERVED or served == _NOTHING_SERVED:
         return None
-    right_or_none = served.correct, served.unanswered
-    if min(right_or_none) < 0 or not sum(right_or_none) <= n <= update.records or n == 0:
+    n, correct, unanswered = served.records, served.correct, served.unanswered
+    if correct < 0 or unanswered < 0 or not correct + unanswered <= n <= claim.update.records or n == 0:
         return "there are more predictions than records"
-    if registry.labels or update.new_labels:
+    if claim.labels:
         possible = served.absolute_error == 0.0 and 0.0 <= served.no_change <= n
     else:
-        possible = right_or_none == (0, 0) and all(
-            0.0 <= error <= LARGEST_ERROR for error in (served.absolute_error, served.no_change)
-        )
+        none_right = correct == unanswered == 0
+        possible = none_right and 0.0 <= served.absolute_error <= LARGEST_ERROR >= served.no_change >= 0.0
+    most = n * (1.0 + 2.0**-BITS)
     shares = served.shares.values()
-    most = n * (1.0 + ROUNDING)
     if not possible or not all(0.0 <= share <= most for share in shares) or not sum(shares) <= most:
         return "counts of predictions are out of range for this number of records"
     return None
 
 
-def wrong_tried(update: Update, registry: Registry) -> str | None:
+def wrong_tried(claim: Claim) -> str | None:
     """Return why the counts of answers that were to be tried are impossible, or None.
 
     An update may have none that were asked for, and some that were not: the objective may change in an open round.
     """
-    known, tried = {*registry.labels, *update.new_labels}, update.numbers.tried
-    possible = len(tried) in {0, len(POWERS)} and all(
-        known >= one.answers.keys()
+    tried = claim.update.numbers.tried
+    if not tried:
+        return None
+    possible = len(tried) == len(POWERS) and all(
+        claim.labels >= one.answers.keys()
         and min(one.correct, *one.answers.values(), 0) == 0
-        and one.correct <= sum(one.answers.values()) <= update.records
+        and one.correct <= sum(one.answers.values()) <= claim.update.records
         for one in tried
     )
     return None if possible else "the counts of answers that were tried are impossible"
 
 
-def _wrong_times(update: Update) -> str | None:
+def _wrong_times(claim: Claim) -> str | None:
     """Return why the times of the first and the last record are impossible, or None."""
-    times = update.numbers.times
+    times = claim.update.numbers.times
     if times is None:
         return None
     first, last = times
     return None if TIMES[0] <= first <= last <= TIMES[1] else "times are out of range"
 
 
-def _wrong_label_sums(update: Update, registry: Registry) -> str | None:
+def _wrong_label_sums(claim: Claim) -> str | None:
     """Return what is wrong with the scores by label of the serving model, or None."""
-    labels, new = {*registry.labels, *update.new_labels} or {""}, update.numbers.new
-    for sums, most in ((new, update.records), (update.numbers.old, MOST_HELD)):
-        named = {x.label for x in sums}
-        if len(named) < len(sums) or not named <= labels:
-            return "losses name a label that is unknown, or name it twice"
-        if [x for x in sums if not (0 <= x.count <= most and _is_sum(x))]:
+    records, numbers = claim.update.records, claim.update.numbers
+    wrong = _wrong_sums_of(numbers.new, records, claim) or _wrong_sums_of(numbers.old, MOST_HELD, claim)
+    if wrong is None and sum([x.count for x in numbers.new]) > records:
+        return "losses by label count more records than the update has"
+    return wrong
+
+
+def _wrong_sums_of(sums: Sequence[LabelSums], most: int, claim: Claim) -> str | None:
+    """Return why these cannot be sums of scores in [0, 1] of at most so many records a label, or None."""
+    if not sums:
+        return None
+    named = {x.label for x in sums}
+    if len(named) < len(sums) or not named <= (claim.labels or {""}):
+        return "losses name a label that is unknown, or name it twice"
+    for x in sums:
+        if not (0 <= x.count <= most and _is_in_range(x.loss, x.count) and _is_in_range(x.square, x.count)):
             return "a loss by label is out of range for this number of records"
-    return (
-        None
-        if sum([x.count for x in new]) <= update.records
-        else "losses by label count more records than the update has"
-    )
+    return None
 
 
-def _is_sum(sums: LabelSums) -> bool:
-    """Tell whether sums can be of scores in [0, 1]; a comparison with NaN is false."""
-    most = sums.count * (1.0 + ROUNDING)
-    return 0.0 <= sums.loss <= most and 0.0 <= sums.square <= most
+def _is_in_range(total: float, count: int) -> bool:
+    """Tell whether a sum can be of so many scores in [0, 1]; a comparison with NaN is false."""
+    return 0.0 <= total <= count * (1.0 + ROUNDING)
 
 
-def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str | None:
+def _wrong_second_moments(claim: Claim) -> str | None:
     """Return why second moments cannot be of the update's records: their trace is the sum of squared norms."""
+    update, opened, rows = claim.update, claim.opened, claim.registry.rows
     C, norm = update.numbers.second_moments, update.numbers.squared_norm
     if (C is not None) != (opened.asks.second_moments and opened.asks.of(update.client)):
         return "second moments were not asked for, or are missing"
@@ -540,8 +503,8 @@ def _wrong_second_moments(update: Update, opened: RoundOpened, rows: int) -> str
     return "second moments lack the constant" if abs(diagonal[-1] - update.records) > slack[-1] else None
 
 
-def _wrong_numbers(update: Update, registry: Registry) -> str | None:
-    numbers, records = update.numbers, update.records
+def _wrong_numbers(claim: Claim) -> str | None:
+    registry, numbers, records = claim.registry, claim.update.numbers, claim.update.records
     farthest = max(registry.farthest, 1.0) ** 2 * registry.rows  # the constant 1 has a row as well
     longest = math.sqrt(farthest) * (1.0 + ROUNDING)
     if not (
@@ -549,9 +512,10 @@ def _wrong_numbers(update: Update, registry: Registry) -> str | None:
         and 0.0 <= numbers.largest_norm <= longest
     ):
         return "a norm is out of range"
-    described = ((numbers.moments, records), (numbers.arrived, MOST_ARRIVED))
-    wrong = (_wrong_moments(moments, most) for moments, most in described if moments is not None)
-    return next((reason for reason in wrong if reason), None) or _wrong_unit(numbers.target)
+    wrong = None if numbers.moments is None else _wrong_moments(numbers.moments, records)
+    if wrong is None and numbers.arrived is not None:
+        wrong = _wrong_moments(numbers.arrived, MOST_ARRIVED)
+    return wrong or _wrong_unit(numbers.target)
 
 
 def _wrong_moments(moments: Moments, records: int) -> str | None:
@@ -595,20 +559,21 @@ def wrong_names(names: Sequence[str], known: Collection[str], most: int, name_by
     return f"a name has more than {name_bytes} bytes, or is not UTF-8"
 
 
-def wrong_update_names(update: Update, registry: Registry, limits: Limits) -> str | None:
-    """Return why the new names of an update are refused, or None."""
-    described = (update.numbers.moments, update.numbers.arrived)
-    if described == (None, None) and not update.new_labels and not update.new_features:
-        return None
-    reason = wrong_names(update.new_labels, registry.labels, limits.labels, limits.name_bytes) or wrong_names(
-        update.new_features, registry.features, limits.features, limits.name_bytes
-    )
-    if reason is not None:
-        return reason
-    named = {*registry.features, *update.new_features}
-    if all(moments is None or named.issuperset(moments.features) for moments in described):
-        return None
-    return "moments name a feature that no record has"
+def _wrong_update_names(claim: Claim) -> str | None:
+    """Return why the names in an update are refused, or None."""
+    update, registry, limits = claim.update, claim.registry, claim.limits
+    moments, arrived = update.numbers.moments, update.numbers.arrived
+    new_labels, new_features = update.new_labels, update.new_features
+    wrong = None
+    if new_labels:
+        wrong = wrong_names(new_labels, registry.label_names, limits.labels, limits.name_bytes)
+    if new_features and wrong is None:
+        wrong = wrong_names(new_features, registry.feature_names, limits.features, limits.name_bytes)
+    if wrong is not None or (moments is None and arrived is None):
+        return wrong
+    named = registry.feature_names.union(new_features)
+    known = all(named.issuperset(each.features) for each in (moments, arrived) if each is not None)
+    return None if known else "moments name a feature that no record has"
 
 
 def wrong_join_names(join: Join, limits: Limits) -> str | None:
@@ -630,3 +595,21 @@ def wrong_sums(text: str, layout: Layout) -> str | None:
     digits = 4 * -(-8 * layout.size // 3)
     sums = of_text(text) if len(text) == digits else None
     return None if sums is not None and len(sums) == layout.size else "the sums do not have the layout of the round"
+
+
+# --- the checks of an update, in order ------------------------------------------------------------------------------
+
+OF_PLACES = (_wrong_round, _wrong_places, _wrong_watermark)
+WITHOUT_RECORDS = (*OF_PLACES, _wrong_empty)
+OF_RECORDS = (*OF_PLACES, _wrong_update_names, _wrong_numbers, _wrong_held, _too_many_held, _wrong_sample)
+WITH_SUMS = (*OF_RECORDS, _wrong_total)
+WITH_NUMBERS = (
+    *OF_RECORDS,
+    _asked_for_no_sums,
+    _wrong_label_sums,
+    _wrong_served,
+    wrong_tried,
+    _wrong_times,
+    _wrong_second_moments,
+    _wrong_losses,
+)

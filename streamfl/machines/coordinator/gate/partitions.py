@@ -42,6 +42,8 @@ class PartitionLogs:
 
         `of_ledger` are the identities of the logs of the ledger, by partition.
         """
+        if self.ends is None and self.ids is None:
+            return None
         reached = update.reached
         farther = {name: end for name, end in reached.items() if end > self._ends.get(name, 0)}
         wrong = self._made_again(reached.keys(), of_ledger)
@@ -94,9 +96,9 @@ def wrong_partitions(update: Update, member: Member, own: Sequence[str], feature
     >>> is_own("c7", "forest/3", ["forest/#"]), is_own("forest/3", "forest/3", ["*"])
     (True, True)
     """
-    partitions = {span.partition for span in update.spans}
     if not own:
         return None
+    partitions = {span.partition for span in update.spans}
     wrong = _wrong_features(update, features)
     if wrong is not None or not partitions:
         return wrong

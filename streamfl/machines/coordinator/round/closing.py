@@ -46,7 +46,7 @@ class Closing:
         """Return the updates with granted names only."""
         return [self.grant.update(update) for update in self.updates.values()]
 
-    @property
+    @cached_property
     def senders(self) -> list[Update]:
         """Return the updates that are about records, with granted names only."""
         return [update for update in self.granted_updates if update.records]

@@ -12,6 +12,7 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.drift.evidence import LiveModel
 from streamfl.learning.profiles.base import Answer, Deliberation
 from streamfl.machines.coordinator.round.closing import Closing
+from streamfl.machines.coordinator.round.deadline import Deadline
 from streamfl.machines.coordinator.round.open_round import OpenRound
 from streamfl.machines.coordinator.round.refusals import Refusals
 from streamfl.machines.coordinator.saved.ledger import Member
@@ -78,6 +79,7 @@ class Unsaved:
     scores: dict[str, Scores] = field(default_factory=dict)  # the scores for it, by client
     # The enquiry that clients have to answer before the round can continue; None if there is none.
     enquiry: Enquiry | None = None
+    deadline: Deadline = field(default_factory=Deadline)  # how long the open round waits for updates
     # The open round, and when it was opened for the first time since the coordinator started.
     begun: tuple[int, float] = (0, 0.0)
     # The Joins of clients that wait for the federation to begin, by client.
@@ -114,6 +116,11 @@ class Unsaved:
             self.begun = opened.message.round, opened.since
         self.refusals = self.refusals.for_next_entry()
 
+    def end_deadline(self, least: float) -> None:
+        """Begin the deadline of the next round: how long it is depends on when the updates of this one came."""
+        took = self.deadline.came - self.open_round.waited_from
+        self.deadline = self.deadline.next(in_time=len(self.updates), took=took, least=least)
+
     def restart_deadline(self, now: float) -> None:
         """Let the deadline of the open round begin again."""
         self.open = replace(self.open_round, since=now)
@@ -129,9 +136,10 @@ class Unsaved:
         join = self.introductions.pop(client, None)
         self.introduced -= 0 if join is None else join.memory
 
-    def collect(self, update: Update, logs: Mapping[str, str]) -> None:
+    def collect(self, update: Update, logs: Mapping[str, str], now: float) -> None:
         """Keep an accepted update; `logs` are the identities of the logs that it is about, where they are known."""
         self.updates[update.client] = update
+        self.deadline = replace(self.deadline, came=now)
         self.logs |= logs
         self.refusals.at_fault.pop(update.client, None)
 

@@ -8,9 +8,9 @@ from streamfl.learning.profiles.base import Decision, Decisions
 from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import WINDOW
 from streamfl.protocol.alarm import Alarm
-from streamfl.protocol.messages import InputsMoved, LocalDrift, Noticed, Restarted, RoundClosed
+from streamfl.protocol.messages import InputsMoved, InputsStuck, LocalDrift, Noticed, Restarted, RoundClosed
 
-Announcement = Noticed | Restarted | LocalDrift | InputsMoved
+Announcement = Noticed | Restarted | LocalDrift | InputsMoved | InputsStuck
 
 # The most partitions that an announcement names: with names of 256 bytes, 32 KiB.
 MOST_NAMED = 100
@@ -46,7 +46,7 @@ def with_places(made: Announcement, members: Mapping[str, Member]) -> Announceme
     """Return an announcement with the positions and times of its clients: see `Finding`."""
     since = max(made.since, made.round - WINDOW + 1)
     named = () if isinstance(made, Noticed) else tuple(name for name in made.clients if name in members)
-    alone = isinstance(made, LocalDrift) or (isinstance(made, InputsMoved) and named)
+    alone = isinstance(made, LocalDrift | InputsStuck) or (isinstance(made, InputsMoved) and named)
     others = () if alone else sorted(members.keys() - set(named))
     return replace(
         made,

@@ -15,7 +15,7 @@ from statistics import median_high, median_low
 
 from streamfl.machines.coordinator.saved.announcements import Announcement, with_places
 from streamfl.machines.coordinator.saved.ledger import Member
-from streamfl.protocol.messages import InputsMoved, LocalDrift, Noticed, Restarted
+from streamfl.protocol.messages import LocalDrift, Restarted
 
 # The last drifts that later findings are compared with.
 MOST_DRIFTS = 16
@@ -78,7 +78,9 @@ def in_one_drift(
     """
     known, told = list(drifts), list[Announcement]()
     for each in made:
-        if isinstance(each, Noticed | InputsMoved) or (isinstance(each, Restarted) and each.cause == "new-label"):
+        if not isinstance(each, LocalDrift | Restarted) or (
+            isinstance(each, Restarted) and each.cause == "new-label"
+        ):
             told.append(each)
         elif isinstance(each, LocalDrift) and each.state != "latched":
             told.append(replace(each, drift=_of_clients(known, each)))

@@ -41,6 +41,18 @@ LAST_TARGET = np.dtype([
 ])  # fmt: skip
 
 
+# Whether what was said of a record compares the experts; and the column of the last label, or of targets what
+# `LAST_TARGET` had and the centre, NaN before any.
+THEN = np.dtype([(name, np.float64) for name in ("compares", "label", "seen", "target", "error", "centre")])
+
+
+class Said(NamedTuple):
+    """Of answered records, what was known then, shape (n,), and said: parts of `Predictions`, (n, 3 E + 3, C)."""
+
+    then: npt.NDArray[np.void]
+    parts: FloatArray
+
+
 class Last(NamedTuple):
     """The arrays of `LastAnswer`.
 
@@ -93,16 +105,6 @@ def mix_last_answer(
         mix_labels(last.mixing, last.predictions)
 
 
-@compiled
-def mix_again(last: Last, targets: bool) -> None:
-    """Mix earlier predictions by the present weights."""
-    if targets:
-        mix_targets(last.mixing, last.predictions, -math.inf, math.inf)
-    else:
-        last.mixing.awake[LAST] = last.label[0] != NONE
-        mix_labels(last.mixing, last.predictions)
-
-
 @inner
 def follow_label(last: Last, by_expert: FloatArray) -> None:
     """Set the probability of each label after the last one: by the client's counts, and by those of all clients."""
@@ -140,6 +142,31 @@ def learn_last_answer(last: Last, truth: float, centre: float, targets: bool) ->
             last.mixing.awake[LAST] = True
             learn_to_mix_labels(last.mixing, last.predictions, int(truth))
             count_following(last.following[last.label[0]], last.counts[last.label[0]], int(truth))
+        last.label[0] = int(truth)
+
+
+@inner
+def learn_outer(last: Last, said: Said, i: int, truth: float, centre: float, targets: bool) -> None:
+    """Learn row i as predicted last or, if `said` has it, by what was known and said when it was answered."""
+    held, predictions = last.target[0], last.predictions
+    if i >= len(said.then):
+        learn_last_answer(last, truth, centre, targets)
+    elif said.then[i].compares:
+        then, parts, experts = said.then[i], said.parts, len(predictions.by_expert)
+        last.label[0] = int(then.label)
+        if targets:
+            held.seen, held.target, held.error = then.seen, then.target, then.error
+        for c in range(parts.shape[2]):
+            for e in range(experts):
+                predictions.by_expert[e, c] = parts[i, e, c]
+                predictions.bounded[e, c] = parts[i, experts + e, c]
+                predictions.centred[e, c] = parts[i, 2 * experts + e, c]
+            for k in range(len(predictions.by_mixture)):
+                predictions.by_mixture[k, c] = parts[i, 3 * experts + k, c]
+        learn_last_answer(last, truth, truth if math.isnan(then.centre) else then.centre, targets)
+    elif targets:
+        held.seen, held.target, held.error = 1.0, truth, 0.0
+    else:
         last.label[0] = int(truth)
 
 

@@ -13,8 +13,9 @@ from streamfl.online.native.kernels.compiled import inner, released
 from streamfl.online.native.kernels.ferns import Tests, find_cells
 from streamfl.online.native.kernels.last_answer import (
     Last,
+    Said,
     correct_last_target,
-    learn_last_answer,
+    learn_outer,
     mix_last_answer,
 )
 from streamfl.online.native.kernels.mixing import (
@@ -157,7 +158,7 @@ def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
 
 @inner
 def learn(
-    learning: Learning, remembered: int, X: FloatArray, i: int, truth: float, seen: int, touched: Touched
+    learning: Learning, remembered: int, X: FloatArray, i: int, truth: float, said: Said, seen: int, touched: Touched
 ) -> None:
     """Learn row i, which was predicted last; `truth` is the column of its label, or its target."""
     models, predictions = learning.models, learning.predictions
@@ -176,7 +177,7 @@ def learn(
     if len(learning.own.weights):
         own_learns(learning.own, X, i, truth, models.centre[0], learning.targets)
     if len(learning.last.predictions.by_expert):
-        learn_last_answer(learning.last, truth, models.centre[0], learning.targets)
+        learn_outer(learning.last, said, i, truth, models.centre[0], learning.targets)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -281,11 +282,13 @@ def predict_and_learn(
     X: FloatArray,
     rounds: FloatArray,
     truths: FloatArray,
+    said: Said,
     predicted: FloatArray,
     touched: Touched,
 ) -> bool:
     """Predict every record, then learn it, in order.
 
+    `said` has what was said of the first records when they were answered, of none if they are answered now.
     Predictions are written to `predicted`, shape (n, C); without rows there, none are made. A record that is learnt
     without being predicted must be the one that was predicted last. Without `truths` nothing is learnt, and the last
     answer predicts the first record only: it was learnt to predict the next one, and would be as sure of all others.
@@ -308,7 +311,7 @@ def predict_and_learn(
                 predicted[i, 0] = min(max(predicted[i, 0], least), largest)
         if len(truths):
             count_in(learning.scales, X, i)
-            learn(learning, remembered, X, i, truths[i], seen + i + 1, touched)
+            learn(learning, remembered, X, i, truths[i], said, seen + i + 1, touched)
             touched.counted[0].records += 1
             remembered += 1
     return True

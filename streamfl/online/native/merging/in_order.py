@@ -8,7 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from streamfl.arrays import FloatArray, IntArray, RealArray
 from streamfl.online.native.merging.grids import step_of_cells
+from streamfl.online.native.merging.rounding import still_counts_as
+from streamfl.protocol.digits import in_bits
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.order import Order
@@ -16,19 +19,42 @@ from streamfl.protocol.native.steps import Steps
 
 
 def learnt_as_sent(learnt: NativeLearnt, order: Order) -> NativeLearnt:
-    """Return what a client learnt, with places in place of cells, and moments in few digits."""
+    """Return what a client learnt, with places in place of cells, and moments and means of squares in few bits.
+
+    A row that moves nothing counts as so many visits at least, which its reader knows. Only what is beyond is sent,
+    nearly always 0, after the visits of all rows that move.
+    """
     places, by_place = order.places_of(learnt.cells)
-    visits, table = learnt.visits[by_place], learnt.table[by_place]
-    moments, far = learnt.moments.in_short, learnt.far.in_short
-    return replace(learnt, cells=places, visits=visits, table=table, moments=moments, far=far)
+    table = learnt.table[by_place]
+    known, moving_first = _of_still(learnt, table)
+    visits = (learnt.visits[by_place] - known)[moving_first]
+    return replace(
+        learnt,
+        cells=places,
+        visits=visits,
+        table=table,
+        norms=in_bits(learnt.norms),
+        moments=learnt.moments.in_short,
+        far=learnt.far.in_short,
+        mixture=learnt.mixture.in_short,
+    )
 
 
 def learnt_as_received(learnt: NativeLearnt, order: Order) -> NativeLearnt:
     """Return what a client learnt with cells in place of places; by any writer: what does not fit stays as it is."""
     cells, by_cell = order.cells_at(learnt.cells)
-    if any(part.shape[:1] != by_cell.shape for part in (learnt.visits, learnt.table)):
+    if learnt.visits.shape != by_cell.shape or learnt.table.ndim != 3 or len(learnt.table) != len(by_cell):
         return learnt
-    return replace(learnt, cells=cells, visits=learnt.visits[by_cell], table=learnt.table[by_cell])
+    visits, moving_first = _of_still(learnt, learnt.table)
+    visits[moving_first] += learnt.visits
+    return replace(learnt, cells=cells, visits=visits[by_cell], table=learnt.table[by_cell])
+
+
+def _of_still(learnt: NativeLearnt, table: RealArray) -> tuple[FloatArray, IntArray]:
+    """Return what is known of the visits to each row, as binary logarithms, and the rows, those that move first."""
+    still = ~table.any(axis=(1, 2))
+    known = np.where(still, float(still_counts_as(learnt.records, learnt.coarser)), 0.0)
+    return known, np.argsort(still, kind="stable")
 
 
 def change_as_sent(change: NativeChange, order: Order, steps: Steps) -> NativeChange:

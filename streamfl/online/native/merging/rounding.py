@@ -11,7 +11,7 @@ import numpy as np
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.learning.fixed_point import MEMBERS, largest_part
 from streamfl.learning.grid import on_grid, second_steps
-from streamfl.protocol.native.steps import Steps
+from streamfl.protocol.native.steps import COARSEST, Steps
 
 # Sums of whole numbers have room for numbers so many times as large as other sums have: a fraction is left only while
 # clients choose their own steps.
@@ -97,6 +97,15 @@ def split_rows(change: FloatArray, kept_back: FloatArray, step: FloatArray) -> t
     return published, part * rounded(whole - published, part, None)
 
 
+def still_counts_as(records: int, coarser: int) -> int:
+    """Return the binary logarithm of the fewest visits as which a row counts that rounds to nothing.
+
+    >>> [still_counts_as(100, 0), still_counts_as(100, 2), still_counts_as(5, 0), still_counts_as(0, 0)]
+    [3, 5, 2, 0]
+    """
+    return min(COUNTS_AS + min(max(0, coarser), COARSEST), max(1, records).bit_length() - 1)
+
+
 def rows_sent(
     table: FloatArray, visits: IntArray, records: int, generator: np.random.Generator, *, coarser: int = 0
 ) -> tuple[BoolArray, FloatArray]:
@@ -124,7 +133,7 @@ def rows_sent(
     (1014, 8112.0, 8000)
     """
     moves = table.any(axis=(1, 2))
-    least = 1 << min(COUNTS_AS + coarser, max(1, records).bit_length() - 1)
+    least = 1 << still_counts_as(records, coarser)
     sent = moves | (least * generator.random(len(visits)) < visits)
     counted: FloatArray = np.rint(np.log2(np.where(moves, visits, np.maximum(visits, least))))
     return sent, counted

@@ -1,6 +1,8 @@
 """The outer mixture of a client: all other experts, what follows its last answer, and its own model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +14,31 @@ from streamfl.online.native.kernels.last_answer import (
     LAST,
     LAST_TARGET,
     OTHERS,
+    THEN,
     Last,
+    Said,
     begin_to_mix,
     learn_last_answer,
-    mix_again,
     mix_last_answer,
 )
-from streamfl.online.native.kernels.mixing import Predictions
+from streamfl.online.native.kernels.mixing import MIXTURES, Predictions
 from streamfl.online.native.mixture import LabelMixture, Mixture, TargetMixture, room
 from streamfl.online.native.private.last_answer_state import LastAnswerState
 from streamfl.online.native.private.own import with_gone
 from streamfl.protocol.native.settings import FOLLOWING, NONE
+
+# Nothing that was said before: records are learnt as they are predicted.
+NOTHING_SAID = Said(np.zeros(0, THEN), np.zeros((0, 0, 0)))
+
+
+class PastPrediction(NamedTuple):
+    """What was known when a record was answered, and what the outer mixture said of it."""
+
+    known: str | float | None  # the last label or target; None before any
+    error: float  # the last error of targets
+    centre: float  # from which targets are measured; NaN before any
+    labels: tuple[str, ...]  # of the columns
+    parts: FloatArray  # what was said, shape (3 E + 3, columns): see `Said`
 
 
 @dataclass
@@ -138,28 +154,35 @@ class LastAnswer:
         code = int(self._label[0])
         return (None if code == NONE else self._labels[code]), 0.0
 
+    def past_prediction(self, centre: float) -> PastPrediction:
+        """Return what is known now, and what was said of the record that was mixed last."""
+        said = self._predictions
+        parts = np.vstack([said.by_expert, said.bounded, said.centred, said.by_mixture])
+        return PastPrediction(*self.known, centre, self._present, parts)
+
     @property
-    def said(self) -> FloatArray:
-        """Return all that was said about the record that was mixed last: by expert, by mixture, and served."""
-        predictions = self._predictions
-        return np.vstack([predictions.by_expert, predictions.by_mixture, predictions.mixed])
+    def _present(self) -> tuple[str, ...]:
+        """Return the labels of the columns; those that are gone have none."""
+        return self._labels[: len(self._predictions.mixed)]
 
-    def tell(self, known: str | float | None, error: float = 0.0) -> None:
-        """Set the last label or target: see `known`."""
-        if self.targets:
-            target = self._target[0]
-            target["seen"], target["error"] = float(known is not None), error
-            target["target"] = known if isinstance(known, float) else 0.0
-        else:
-            self._label[0] = self._labels.index(known) if known in self._labels else NONE
+    def said(self, past: Sequence[PastPrediction | None], truths: FloatArray) -> Said:
+        """Return what was said of some records, as the compiled loops take it; `truths` are their labels or targets.
 
-    def go_back(self, known: str | float | None, error: float, said: FloatArray) -> None:
-        """Go back to when a record was asked, to learn its label now: to what was `known` and `said` by then."""
-        self.tell(known, error)
-        experts, predictions = self.mixture.experts, self._predictions
-        predictions.by_expert[:] = said[:experts]
-        mix_again(self.arrays, self.targets)
-        predictions.by_mixture[:], predictions.mixed[:] = said[experts:-1], said[-1]
+        None stands for a record of which nothing is kept. Of this, and of a label that had no column, which no expert
+        could have said, only the last answer is learnt.
+        """
+        then, present = np.zeros(len(past), THEN), self._present
+        then["label"] = NONE
+        parts = np.zeros((len(past), 3 * self.mixture.experts + MIXTURES, len(self._predictions.mixed)))
+        for i, one in enumerate(past):
+            if one is None:
+                continue
+            compares = self.targets or present[int(truths[i])] in one.labels
+            label = self._labels.index(one.known) if one.known in self._labels else NONE
+            target = one.known if isinstance(one.known, float) else 0.0
+            then[i] = compares, label, one.known is not None, target, one.error, one.centre
+            parts[i] = _over(one, present)
+        return Said(then, parts)
 
     def learn(self, truth: float, centre: float = 0.0) -> None:
         """Learn the label index or the target of the record that was mixed last."""
@@ -194,6 +217,16 @@ class LastAnswer:
         if fits:
             last.mixture.restore(state.mixture)
         return last
+
+
+def _over(past: PastPrediction, labels: tuple[str, ...]) -> FloatArray:
+    """Return what was said with a column for each present label, of 0 for those that had none."""
+    if past.labels == labels:
+        return past.parts
+    places = {label: column for column, label in enumerate(past.labels)}
+    columns = [places.get(label, -1) for label in labels]
+    padded = np.column_stack([past.parts, np.zeros(len(past.parts))])
+    return padded[:, columns]
 
 
 def _nothing(labels: int) -> tuple[IntArray, FloatArray]:

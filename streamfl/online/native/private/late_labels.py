@@ -1,111 +1,62 @@
-"""Experts on the last label where labels come late: each is judged by what it predicted when the record came."""
+"""What was said of records whose labels come late, until they are learnt."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-import numpy as np
-
-from streamfl.arrays import FloatArray, IntArray
-from streamfl.online.native.private.last_answer import LastAnswer
+from streamfl.arrays import IntArray
+from streamfl.online.native.private.last_answer import PastPrediction
 
 # The most numbers that are kept for records without labels: 8 MB a client.
 MOST_NUMBERS = 2**20
 
 
-class PastPrediction(NamedTuple):
-    """What was known when a record came, the labels, and what all experts predicted: see `LastAnswer.said`."""
-
-    known: str | float | None
-    error: float
-    labels: tuple[str, ...]
-    all: FloatArray
-
-
 @dataclass
-class LateLabelExperts:
-    """Experts on the last answer for records whose labels come late.
+class PastPredictions:
+    """What the outer mixture said of records, by their positions, until the records are in the ledger.
 
     When a record's label comes, the other experts have learnt labels that they did not know when they predicted the
-    record. Compared then, they would always look better. So what each expert predicted is kept until the label comes,
-    and the experts are compared by that. After a restart of the process it is lost, and such records only tell what
-    the last label is.
+    record. Compared then, they would always look better than what follows the last answer. So the outer mixture
+    learns by what each expert said when the record was answered. After a restart of the process that is lost, and
+    such records only change what the last answer is.
 
     Examples
     --------
-    >>> late = LateLabelExperts(LastAnswer())
-    >>> positions, even = np.arange(3), np.full((3, 2), 0.5)
-    >>> for _ in range(30):
-    ...     said = late.mixed(positions, even, even, ("a", "b"))
-    ...     late.learn(positions, np.array([0.0, 1.0, 1.0]), ("a", "b"))
-    >>> late.last.expected(even[0]).round(2)
-    array([[0.34, 0.66]])
+    >>> import numpy as np
+    >>> said = PastPrediction("a", 0.0, 0.0, ("a", "b"), np.full((12, 2), 0.5))
+    >>> past = PastPredictions()
+    >>> past.keep(7, said)
+    >>> [one is said for one in past.of(np.array([6, 7]))]
+    [False, True]
+    >>> past.forget_learnt()
+    >>> past.of(np.array([7]))
+    [None]
     """
 
-    last: LastAnswer  # the experts
-    _said: dict[int, PastPrediction] = field(default_factory=dict)
+    _kept: dict[int, PastPrediction] = field(default_factory=dict)
     _numbers: int = 0
+    _learnt: list[int] = field(default_factory=list)
 
-    def mixed(
-        self,
-        positions: IntArray,
-        others: FloatArray,
-        own: FloatArray,
-        labels: tuple[str, ...],
-        centre: float = 0.0,
-    ) -> FloatArray:
-        """Return predictions with those of the own model and from the last answer; shape (n, columns).
-
-        Parameters
-        ----------
-        positions
-            Where the records are, shape (n,).
-        others
-            What all other experts predict, shape (n, columns).
-        own
-            What the client's own model predicts, shape (n, columns).
-        labels
-            The labels of the columns; empty for targets.
-        centre
-            The value from which targets are measured.
-        """
-        last = self.last
-        last.over(labels)
-        served = others.copy()
-        for i, position in enumerate(positions.tolist()):
-            served[i] = last.mixed(others[i] - centre, own[i] - centre, centre) + centre
-            self._keep(position, PastPrediction(*last.known, labels, last.said))
-        return served
-
-    def _keep(self, position: int, said: PastPrediction) -> None:
+    def keep(self, position: int, said: PastPrediction | None) -> None:
+        """Keep what was said of the record at a position; the oldest is forgotten if all would be too large."""
         self._forget(position)
-        self._said[position] = said
-        self._numbers += said.all.size
+        if said is None:
+            return
+        self._kept[position] = said
+        self._numbers += said.parts.size
         while self._numbers > MOST_NUMBERS:
-            self._forget(next(iter(self._said)))
+            self._forget(next(iter(self._kept)))
 
-    def _forget(self, position: int) -> PastPrediction | None:
-        said = self._said.pop(position, None)
-        self._numbers -= 0 if said is None else said.all.size
-        return said
+    def of(self, positions: IntArray) -> list[PastPrediction | None]:
+        """Return what was said of records that are learnt now, and again if their update is made again."""
+        known = positions.tolist()
+        self._learnt += [position for position in known if position in self._kept]
+        return [self._kept.get(position) for position in known]
 
-    def learn(self, positions: IntArray, truths: FloatArray, labels: tuple[str, ...], centre: float = 0.0) -> None:
-        """Learn the labels of records, as indices into `labels`, or their targets; shape (n,)."""
-        last = self.last
-        last.over(labels)
-        for position, truth in zip(positions.tolist(), truths.tolist(), strict=True):
-            said = self._forget(position)
-            if said is None:
-                last.tell(labels[int(truth)] if labels else truth)
-            else:
-                last.go_back(said.known, said.error, _over(said, labels))
-                last.learn(truth, centre)
+    def forget_learnt(self) -> None:
+        """Forget the records that have been learnt: they are in the ledger."""
+        for position in self._learnt:
+            self._forget(position)
+        self._learnt = []
 
-
-def _over(said: PastPrediction, labels: tuple[str, ...]) -> FloatArray:
-    """Return what was predicted, with a column for each present label; labels that are new since get the padding."""
-    if said.labels == labels:
-        return said.all
-    places = {label: column for column, label in enumerate(said.labels)}
-    columns = [places.get(label, -1) for label in labels]
-    padded = np.column_stack([said.all, np.zeros(len(said.all))])
-    return padded[:, columns]
+    def _forget(self, position: int) -> None:
+        said = self._kept.pop(position, None)
+        self._numbers -= 0 if said is None else said.parts.size

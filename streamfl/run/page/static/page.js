@@ -9,6 +9,7 @@ const NAME = 14; // characters of a name in the grid: its end, where names of on
 const MISSING = "–";
 const RETRY = 5000; // milliseconds between two questions where no stream can be had
 const TIME = 7; // where in a round its time is, in milliseconds
+const PACE = 12; // where in a client's row how many of its records are learnt a second is, and then how many wait
 const VALUE = 9; // where in a client's row how good its predictions were is
 const MEASURES = { accuracy: "Accuracy", error: "Mean absolute error" };
 const SPEAK = 10000; // milliseconds between two sentences for a screen reader
@@ -180,7 +181,7 @@ function drifts(cards) {
     fact("labels", one.of_labels ? listed(one.labels, one.of_labels) : "");
     fact("why", one.evidence, one.cause ? `detector ${one.cause}` : "");
     for (const { state, round, words } of one.states) fact(`round ${count(round)}`, words || state, state);
-    fact(one.kind === "restart" ? "epoch begins with" : "they began with", one.chosen_words || one.chosen, one.chosen);
+    fact(one.kind === "restart" ? "epoch begins with" : "own model began as", one.chosen_words || one.chosen, one.chosen);
     fact("imposed drift", one.imposed);
     fact("where", one.places.slice(0, 3).map(([name, ...positions]) => span([...ends([name]), ...positions])).join("; "), one.places.map(span).join("; "));
     fact("same drift", one.drift && one.drift < one.round ? `as reported in round ${count(one.drift)}` : "");
@@ -202,9 +203,11 @@ function standing([, state, learnt, missed, , , refused, , refusedIn]) {
   return "";
 }
 
-function told([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, rejectedLabels], measure) {
+function told([name, state, learnt, missed, records, rejected, refused, reason, , value, naive, rejectedLabels, pace, unread, unlearnt], measure) {
   const parts = [`${name}: ${state}`, learnt ? `last learnt in round ${count(learnt)}` : "nothing learnt yet", `${counted(records, "record")}, ${count(rejected)} rejected`];
   if (value !== null) parts.push(`${MEASURES[measure]} lately ${measured(value, measure)}, NoChange ${measured(naive, measure)}`);
+  if (pace !== null) parts.push(`${quantity(pace)} records a second lately`);
+  if (unlearnt !== null) parts.push(`about ${count(unread)} records not read yet, ${count(unlearnt)} read and not learnt yet`);
   if (missed) parts.push(`${counted(missed, "round")} missed`);
   if (refused) parts.push(`${counted(refused, "message")} refused: ${reason}`);
   if (rejectedLabels) parts.push(rejectedLabels);
@@ -253,12 +256,13 @@ function clientTable(rows, h) {
   const text = $("find").value.trim().toLowerCase();
   const found = rows.filter(([name]) => name.toLowerCase().includes(text));
   const shown = sorted(found, h.measure).slice(0, LISTED);
+  const waits = shown.some((row) => row[PACE + 2] !== null);
   const remarks = [["last refusal", 7], ["late labels", 11]].filter(([, at]) => shown.some((row) => row[at]));
-  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#rejected", "#refused", ...remarks.map(([head]) => head)],
+  table("client-table", ["client", "state", `#${h.measure} lately`, "#NoChange", "#last round", "#missed", "#records", "#a second lately", ...(waits ? ["#not read", "#not learnt"] : []), "#rejected", "#refused", ...remarks.map(([head]) => head)],
     shown.map((row) => {
       const [name, state, learnt, missed, records, rejected, refused, , , value, naive] = row;
       return [name, state, make("span", { text: measured(value, h.measure), name: "client-value", value }), measured(naive, h.measure),
-        learnt ? count(learnt) : MISSING, count(missed), count(records), count(rejected), count(refused), ...remarks.map(([, at]) => row[at])];
+        learnt ? count(learnt) : MISSING, count(missed), count(records), quantity(row[PACE]), ...(waits ? row.slice(PACE + 1).map(count) : []), count(rejected), count(refused), ...remarks.map(([, at]) => row[at])];
     }),
     rows.length ? "no client has this in its name" : "no client has joined");
   if (found.length > LISTED) $("client-table").prepend(make("caption", { text: `the first ${count(LISTED)} of ${count(found.length)}` }));

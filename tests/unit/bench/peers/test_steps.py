@@ -12,12 +12,9 @@ import pytest
 
 from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
-from streamfl_benchmarks.peers.client_adaptive import ClientAdaptive
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.fednova import FedNova
-from streamfl_benchmarks.peers.fedprox import FedProx
-from streamfl_benchmarks.peers.flash import Flash
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.server_adaptive import ServerAdaptive
 
@@ -58,7 +55,7 @@ def test_fedavg_with_a_penalty_gives_the_model_computed_by_hand() -> None:
 
 def test_fedprox_with_two_steps_gives_the_model_computed_by_hand() -> None:
     # The second steps as FedAvg's, and 0.5 of the way from x = 0 back: A 0.37754 - 0.125, B -0.76894 + 0.25.
-    w = after(FedProx(SCRATCH, 1.0, mu=0.5, work=LocalWork(2), l2=0.0), [A, B])
+    w = after(FedAvgPeer(SCRATCH, 1.0, LocalWork(2), l2=0.0, mu=0.5), [A, B])
     assert w == pytest.approx(0.25 * 0.25254 - 0.75 * 0.51894, abs=1e-5)
 
 
@@ -89,7 +86,7 @@ def test_the_pull_is_to_the_rounds_model_not_to_zero() -> None:
     w1 = 1.0 - (s(2.0) - 0.75)
     w2 = w1 - (s(2 * w1) - 0.75) - 0.5 * (w1 - 1.0)
     x = np.array([[1.0, -1.0]])
-    assert after(FedProx(x, 1.0, mu=0.5, work=LocalWork(2), l2=0.0), [A]) == pytest.approx(w2)
+    assert after(FedAvgPeer(x, 1.0, LocalWork(2), l2=0.0, mu=0.5), [A]) == pytest.approx(w2)
     # FedNova: a = 0.5 + 1, tau_eff = 2.
     nova = FedNova(x, 1.0, mu=0.5, work=LocalWork(2), l2=0.0)
     assert after(nova, [A]) == pytest.approx(1.0 - 2.0 * (1.0 - w2) / 1.5)
@@ -147,32 +144,6 @@ def test_the_server_remembers_from_round_to_round() -> None:
     assert after(peer, [A, B], [A, B]) == pytest.approx(w2)
 
 
-def test_clients_with_adagrad_give_the_model_computed_by_hand() -> None:
-    # A: g = -0.25, w = 0.1 * 0.25 / 0.26; g' = s(2w) - 0.75 and v = g^2 + g'^2. B alike with q = 0.
-    ws = []
-    for q in (0.75, 0.0):
-        g = 0.5 - q
-        w = -0.1 * g / (abs(g) + 0.01)
-        g2 = s(2 * w) - q
-        ws.append(w - 0.1 * g2 / (math.hypot(g, g2) + 0.01))
-    peer = ClientAdaptive(SCRATCH, "adagrad", eta=0.1, epsilon=0.01, work=LocalWork(2), l2=0.0)
-    assert after(peer, [A, B]) == pytest.approx(0.25 * ws[0] + 0.75 * ws[1])
-
-
-def test_clients_with_adam_give_the_model_computed_by_hand() -> None:
-    # Corrected for bias, the first step's moments are g and g^2; the second's (0.09 g + 0.1 g') / 0.19 and
-    # (0.0099 g^2 + 0.01 g'^2) / 0.0199.
-    ws = []
-    for q in (0.75, 0.0):
-        g = 0.5 - q
-        w = -0.1 * g / (abs(g) + 0.01)
-        g2 = s(2 * w) - q
-        v = (0.0099 * g**2 + 0.01 * g2**2) / 0.0199
-        ws.append(w - 0.1 * (0.09 * g + 0.1 * g2) / 0.19 / (math.sqrt(v) + 0.01))
-    peer = ClientAdaptive(SCRATCH, "adam", eta=0.1, epsilon=0.01, work=LocalWork(2), l2=0.0)
-    assert after(peer, [A, B]) == pytest.approx(0.25 * ws[0] + 0.75 * ws[1])
-
-
 def test_the_second_bet_is_made_with_what_the_first_has_gained() -> None:
     # g = 0.5 - 0.75, and the first bet is 0.25 / (0.25 * 25) * 0.25 = 0.01. It gains 0.01 times the next gradient.
     assert after(CoinBetting(SCRATCH, l2=0.0), [A]) == pytest.approx(0.01)
@@ -190,19 +161,18 @@ def test_bets_that_lose_all_begin_again_with_the_range() -> None:
 
 def test_flash_takes_a_longer_step_than_adam_where_differences_grow() -> None:
     # The differences are 0.25 and 0.75 - s(2w). d is beta3 d + (1 - beta3) (D^2 - v), and so shortens the divisor.
-    constants = {"server_step": 0.01, "tau": 0.3}
+    constants = {"server_step": 0.01, "tau": 0.3, "beta1": 0.9, "l2": 0.0}
     first = 0.25
-    flash = Flash(SCRATCH, **constants, l2=0.0)
-    w = after(flash, [A])
+    w = after(ServerAdaptive(SCRATCH, "flash", **constants), [A])
     v = 0.99 * 0.3**2 + 0.01 * first**2
     away = first**2 - v
     last = (1.0 - 0.3**2 / (abs(away) + 0.3**2)) * away
     assert w == pytest.approx(0.01 * 0.1 * first / (math.sqrt(v) - last + 0.3))
-    grown = Flash(SCRATCH, **constants, l2=0.0)
-    adam = ServerAdaptive(SCRATCH, "adam", **constants, beta1=0.9, l2=0.0)
+    grown, adam = ServerAdaptive(SCRATCH, "flash", **constants), ServerAdaptive(SCRATCH, "adam", **constants)
     grown.v, adam.v = np.full((1, 2), 1e-6), np.full((1, 2), 1e-6)
     assert after(grown, [A]) > 1.05 * after(adam, [A])
 
 
 def test_flash_never_divides_by_less_than_tau() -> None:
-    assert after(Flash(SCRATCH, server_step=0.1, tau=0.01, l2=0.0), [A]) == pytest.approx(0.1 * 0.025 / 0.01)
+    peer = ServerAdaptive(SCRATCH, "flash", server_step=0.1, tau=0.01, beta1=0.9, l2=0.0)
+    assert after(peer, [A]) == pytest.approx(0.1 * 0.025 / 0.01)

@@ -9,7 +9,9 @@ from streamfl.protocol.messages import (
     Accepted,
     Ended,
     FeatureMoved,
+    FeatureStuck,
     InputsMoved,
+    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -209,6 +211,17 @@ def test_other_changes_are_told_as_what_they_are() -> None:
     notice = Noticed(round=7, epoch=1, cause="class-mix", since=6, statistic=30.0, threshold=20.0, labels=("0",))
     refused = Refusal(client="b", incarnation=1, entry=2, reason="x")
     assert [alert.kind for alert in told(begun(), notice, Ended(entry=3), refused)] == ["notice", "ended"]
+
+
+def test_a_sensor_that_stands_still_is_told_in_one_sentence() -> None:
+    stuck = (FeatureStuck("spindle temperature", "m3", 61.2), FeatureStuck("flow", "m3", 14.0))
+    message = InputsStuck(round=9, epoch=1, since=6, statistic=30.0, threshold=15.0, stuck=stuck, clients=("m3",))
+    (alert,) = told(begun(), message)
+    assert (alert.kind, alert.clients, alert.features) == ("inputs-stuck", ("m3",), ("spindle temperature", "flow"))
+    assert alert.text == (
+        "Since round 6, spindle temperature has repeated 61.2 at client m3, and flow 14 at client m3 (found in round "
+        "9); their sensors may be stuck."
+    )
 
 
 def test_a_sensor_that_moved_is_told_in_one_sentence() -> None:

@@ -23,8 +23,7 @@ from streamfl.live.answering import Answering
 from streamfl.live.http import serving as http
 from streamfl.live.http.app import Counts, app
 from streamfl.live.http.infer import RequestLimits
-from streamfl.live.http.serving import _listening, serve, serving
-from streamfl.live.stopping import Stop
+from streamfl.live.http.serving import _listening, serving
 from streamfl.protocol.registry import Registry, TargetUnit
 from streamfl.records.past_features import PastFeatures
 from streamfl.records.values.time_features import TimeFeatures
@@ -579,11 +578,16 @@ def test_health_answers_while_predictions_are_made_and_requests_beyond_the_limit
     assert call(served, "POST", INFER, body).status == 200  # the first has given its place back
 
 
-def test_a_port_that_is_taken_is_told_and_a_server_that_is_asked_to_stop_stops():
+def test_a_port_that_is_taken_is_told_and_is_free_again_once_its_server_has_ended():
     taken = "cannot serve on 127.0.0.1, port .*; choose another address"
-    with serving(answers(TWO), port=0) as port, pytest.raises(UsageError, match=taken):
-        serve(answers(TWO), Stop(), port=port)
-    serve(answers(TWO), Stop(requested=True), port=port)
+    with (
+        serving(answers(TWO), port=0) as port,
+        pytest.raises(UsageError, match=taken),
+        serving(answers(TWO), port=port),
+    ):
+        pass
+    with serving(answers(TWO), port=port) as again:
+        assert again == port
     assert "http" not in {thread.name for thread in threading.enumerate()}
 
 

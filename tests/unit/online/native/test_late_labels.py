@@ -1,89 +1,100 @@
-"""The last answer where labels come late: it is judged by what it said when it was asked, and remembers no more."""
+"""The outer mixture where labels come late: it is judged by what it said when records were answered."""
 
 import numpy as np
 import pytest
 
+from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.private import late_labels as module
-from streamfl.online.native.private.last_answer import LastAnswer
-from streamfl.online.native.private.late_labels import LateLabelExperts
+from streamfl.protocol.native.settings import NativeSettings
+from streamfl.protocol.records import Batch, Span
 
 LABELS = ("a", "b", "c")
+NAMES = ("x", "y", "late")
 
 
-def others(rng, n: int) -> np.ndarray:
-    P = rng.random((n, len(LABELS))) + 0.1
-    return P / P.sum(axis=1, keepdims=True)
+def client(*, targets: bool = False) -> NativeAtClient:
+    return NativeAtClient(NativeSettings("linear", targets=targets, neighbours=False, last_answer=True))
 
 
-def runs(rng, n: int, length: int) -> np.ndarray:
-    return np.repeat(rng.integers(0, len(LABELS), -(-n // length)), length)[:n].astype(float)
+def records(X: np.ndarray, y: np.ndarray, *, labels: tuple[str, ...] = LABELS, at: int = 0) -> Batch:
+    """Return records whose labels came apart from them."""
+    n = len(X)
+    names = NAMES[: X.shape[1]]
+    return Batch(Span("p", at, at + n), at + np.arange(n), names, X, y, labels, beside=at + np.arange(n))
+
+
+def stream(n: int, *, targets: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return records of which the third feature, and the third label, come late, with an outlier among the first."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[: n // 3, 2] = np.nan
+    y = np.nan_to_num(X[:, 0]) + 0.3 * rng.normal(size=n)
+    if targets:
+        y += 5.0
+        y[4] = 1e4
+        return X, y
+    codes = np.digitize(y, [-0.3, 0.8]).astype(float)
+    return X, np.where((np.arange(n) < n // 2) & (codes == 2.0), 1.0, codes)
 
 
 @pytest.mark.compiles
-def test_delayed_labels_that_come_before_the_next_record_leave_the_last_answer_as_it_is():
-    rng = np.random.default_rng(0)
-    P, y = others(rng, 300), runs(rng, 300, 20)
-    late, plain = LateLabelExperts(LastAnswer()), LastAnswer()
-    plain.over(LABELS)
-    own = others(rng, 300)
+@pytest.mark.parametrize("targets", [False, True])
+def test_labels_that_come_before_the_next_record_give_the_answers_of_labels_that_come_with_it(targets):
+    (X, y), labels = stream(300, targets=targets), () if targets else LABELS
+    late, plain = client(targets=targets), client(targets=targets)
+    for at in range(0, 300, 20):  # labels that come with records are learnt together, as a round has them
+        plain.learn_next(records(X[at : at + 20], y[at : at + 20], labels=labels, at=at))
     for i in range(300):
-        at = np.array([i])
-        told = late.mixed(at, P[i : i + 1], own[i : i + 1], LABELS)[0]
-        assert np.array_equal(told, plain.mixed(P[i], own[i]))
-        late.learn(at, y[i : i + 1], LABELS)
-        plain.learn(y[i])
-
-
-@pytest.mark.compiles
-def test_delayed_targets_that_come_before_the_next_record_leave_the_last_answer_as_it_is():
-    rng = np.random.default_rng(1)
-    y = 100.0 + np.cumsum(rng.normal(size=200))
-    late, plain = LateLabelExperts(LastAnswer(targets=True)), LastAnswer(targets=True)
-    plain.over(())
-    for i in range(200):
-        other = np.array([100.0 + rng.normal()])
-        told = late.mixed(np.array([i]), other[None], other[None] + 1.0, (), 100.0)[0, 0]
-        mixed = plain.mixed(other - 100.0, other - 99.0, 100.0)[0] + 100.0
-        assert told == pytest.approx(mixed, abs=1e-9)
-        late.learn(np.array([i]), y[i : i + 1], (), 100.0)
-        plain.learn(float(y[i]), 100.0)
+        one = records(X[i : i + 1], y[i : i + 1], labels=labels, at=i)
+        answer, served = late.answer_late(one), plain.served[i]
+        assert answer[0].tolist() == served[: answer.shape[1]].tolist()
+        assert not served[answer.shape[1] :].any()
+        late.learn_next(one)
+    assert late.shares() == plain.shares()
+    assert min(late.shares()["own"], late.shares()["last-answer"]) > 0.0
 
 
 @pytest.mark.compiles
 @pytest.mark.parametrize(("delay", "helps"), [(5, True), (40, False)])
 def test_the_last_answer_counts_only_where_it_was_better_when_the_record_was_answered(delay, helps):
     """Labels come in runs of 20: five records later the last one still helps, forty later it says nothing."""
-    rng = np.random.default_rng(2)
-    n = 800
-    P, y = others(rng, n), runs(rng, n, 20)
-    late, right, alone = LateLabelExperts(LastAnswer()), 0, 0
+    rng, n, late, right = np.random.default_rng(2), 800, client(), 0
+    X, y = np.zeros((n, 1)), np.repeat(rng.integers(0, 3, n // 20), 20).astype(float)
     for i in range(n):
         if i >= delay:
-            late.learn(np.array([i - delay]), y[i - delay : i - delay + 1], LABELS)
-        told = late.mixed(np.array([i]), P[i : i + 1], P[i : i + 1], LABELS)[0]
-        right, alone = right + (told.argmax() == y[i]), alone + (P[i].argmax() == y[i])
-    assert right > alone + 300 if helps else right >= alone - 0.03 * n
+            late.learn_next(records(X[:1], y[i - delay : i - delay + 1], at=i - delay))
+        told = late.answer_late(records(X[:1], y[i : i + 1], at=i))
+        right += bool(told.size) and late.labels[told[0].argmax()] == LABELS[int(y[i])]
+    assert (late.shares()["last-answer"] > 0.5) == helps
+    assert right > 0.6 * n if helps else right > 0.25 * n
 
 
 @pytest.mark.compiles
-def test_remembered_answers_are_bounded_and_the_oldest_is_forgotten(monkeypatch):
-    late = LateLabelExperts(LastAnswer())
-    even = np.full((1, 3), 1 / 3)
-    late.mixed(np.array([0]), even, even, LABELS)
-    monkeypatch.setattr(module, "MOST_NUMBERS", 10 * late._numbers)
-    for i in range(1, 100):
-        late.mixed(np.array([i]), even, even, LABELS)
-    assert list(late._said) == list(range(90, 100))
-    late.learn(np.arange(100), np.ones(100), LABELS)
-    assert (late._said, late._numbers, late.last.known) == ({}, 0, ("b", 0.0))
+def test_a_label_that_no_expert_could_have_known_compares_none_of_them():
+    late = client()
+    for i in range(40):
+        one = records(np.zeros((1, 1)), np.array([float(i % 2)]), at=i)
+        late.answer_late(one)
+        late.learn_next(one)
+    before = late.shares()
+    new = records(np.zeros((1, 1)), np.array([2.0]), at=40)
+    late.answer_late(new)
+    late.learn_next(new)
+    assert (late.shares()["own"], late.shares()["last-answer"]) == (before["own"], before["last-answer"])
+    assert late.learner.last.known == ("c", 0.0)
 
 
 @pytest.mark.compiles
-def test_labels_that_came_after_the_answer_have_a_column():
-    late = LateLabelExperts(LastAnswer())
-    even = np.full((1, 2), 0.5)
-    late.mixed(np.array([7]), even, even, ("a", "b"))
-    late.learn(np.array([7]), np.array([2.0]), ("b", "a", "c"))
-    assert late.last.known == ("c", 0.0)
-    even = np.full((1, 3), 1 / 3)
-    assert np.isfinite(late.mixed(np.array([8]), even, even, ("b", "a", "c"))).all()
+def test_what_was_said_is_bounded_and_forgotten_once_the_records_are_in_the_ledger(monkeypatch):
+    late = client()
+    late.learn_next(records(np.zeros((3, 1)), np.arange(3.0), at=0))
+    late.answer_late(records(np.zeros((1, 1)), np.zeros(1), at=10))
+    monkeypatch.setattr(module, "MOST_NUMBERS", 10 * late._past._numbers)
+    late.answer_late(records(np.zeros((99, 1)), np.zeros(99), at=11))
+    assert list(late._past._kept) == list(range(100, 110))
+    late.learn_next(records(np.zeros((105, 1)), np.ones(105), at=0))
+    assert late._past.of(np.array([104])) != [None]  # its update may have to be made again
+    late.release()
+    assert list(late._past._kept) == [105, 106, 107, 108, 109]
+    assert late.learner.last.known == ("b", 0.0)

@@ -187,6 +187,19 @@ def test_more_ways_of_spelling_a_record_than_are_remembered_are_read_all_the_sam
     assert len(rows._orders) == 1000
 
 
+def test_a_record_that_is_predicted_and_then_learnt_is_read_once():
+    rows = Rows()
+    rows.learn(rows.row({"a": 1.0, "b": 2.0}))
+    x = {"b": 2.0, "a": float("nan")}
+    rows.row(x)
+    predicted = rows.row(x)
+    assert rows.row({**x}) is predicted
+    x["b"] = 3.0
+    assert rows.row(x).X.tolist()[0][1] == 3.0
+    assert predicted.X.tolist()[0][1] == 2.0
+    assert rows.row({"a": 1.0, "b": np.arange(2)}).unusable is not None  # two values have no one truth
+
+
 # --- clients -----------------------------------------------------------------------------------------------------
 
 

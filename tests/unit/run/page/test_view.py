@@ -28,17 +28,21 @@ from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import (
     Ended,
     FeatureMoved,
+    FeatureStuck,
     InputsMoved,
+    InputsStuck,
     MemberChanged,
     Noticed,
     Score,
     Served,
     Watermark,
 )
+from streamfl.protocol.records import Span
 from streamfl.run.page import view as bounds
 from streamfl.run.page.events import LARGEST
 from streamfl.run.page.sections import changed, sections
 from streamfl.run.page.view import View
+from streamfl.runtime.ports import PartitionReach
 
 
 def shown(*messages):
@@ -48,7 +52,7 @@ def shown(*messages):
 
 def client(found, name):
     keys = ("state", "learnt", "missed", "records", "rejected", "refused", "reason", "refused_in", "value", "naive")
-    keys = (*keys, "rejected_labels")
+    keys = (*keys, "rejected_labels", "pace", "unread", "unlearnt")
     (row,) = [dict(zip(keys, row[1:], strict=True)) for row in found["clients"] if row[0] == name]
     return row
 
@@ -80,6 +84,28 @@ class TestHeadline:
         messages = [closed(i, [("c0", 30)]) for i in (1, 2, 3)]  # a minute each
         (note,) = [card["note"] for card in shown(*messages)["cards"] if card["title"] == "Records"]
         assert note == "0 rejected; 0.5 a second lately"
+
+    def test_each_client_has_the_records_that_it_learnt_a_second_in_its_last_rounds(self):
+        first = [closed(i, [("c0", 600), ("c1", 60)]) for i in range(1, 7)]  # a minute each
+        found = shown(joined("c0"), *first, *(closed(i, [("c0", 30)]) for i in range(7, 27)))
+        # Of c0 the last twenty rounds, of c1 the five after its first, over 25 minutes.
+        assert client(found, "c0")["pace"] == pytest.approx(30 / 60)
+        assert client(found, "c1")["pace"] == pytest.approx(5 * 60 / (25 * 60))
+        assert client(shown(joined("c0"), closed(1, [("c0", 9)])), "c0")["pace"] is None
+        assert client(shown(*first, left("c1")), "c1")["pace"] is None
+
+    def test_records_that_wait_are_told_of_each_client_and_in_a_card(self):
+        """c0 has learnt up to 100, 90 good records and 10 bad ones; half of what is at c1's positions is others'."""
+        half = replace(accepted("c1", 50), spans=(Span("r.c1/0", 0, 100),))
+        view = heard(closed(1, [accepted("c0", 90, rejected=10), half])).now
+        reaches = {"r.c0/0": PartitionReach(160, 120), "r.c1/0": PartitionReach(1100, 100)}
+        found = sections(view, reaches=reaches)
+        assert (client(found, "c0")["unread"], client(found, "c0")["unlearnt"]) == (40, 20)
+        assert (client(found, "c1")["unread"], client(found, "c1")["unlearnt"]) == (500, 0)
+        (card,) = [one for one in found["cards"] if one["title"] == "Waiting records"]
+        assert (card["text"], card["value"]) == ("560", 560)
+        assert card["note"] == "540 not read yet, 20 read and not learnt yet; most at c1: 500"
+        assert not [one for one in sections(view)["cards"] if one["title"] == "Waiting records"]
 
     def test_messages_that_only_came_too_late_are_not_said_to_be_refused(self):
         def note(*messages):
@@ -208,6 +234,9 @@ class TestClients:
             "value": None,
             "naive": None,
             "rejected_labels": "",
+            "pace": None,
+            "unread": None,
+            "unlearnt": None,
         }
         admit = MemberChanged(action="admit", client="b", number=1, by="", entry=2)
         assert client(shown(*told, admit), "b")["state"] == "admitted"
@@ -363,6 +392,19 @@ class TestDrifts:
         assert "heat\\n reads 14 lower (46 instead of 60) at all" in card["sentence"]
         assert (found["headline"]["restarts"], found["headline"]["local_drifts"]) == (0, 0)
 
+    def test_a_sensor_that_stands_still_is_a_card_and_a_row(self):
+        stuck = (FeatureStuck("heat\n", "c1", 61.2), FeatureStuck("load", "c0", math.inf))
+        finding = {"round": 70, "epoch": 1, "since": 66, "statistic": 30.0, "threshold": 15.0}
+        found = shown(InputsStuck(**finding, clients=("c0", "c1"), stuck=stuck))
+        (card,) = found["drifts"]
+        assert (card["title"], card["clients"]) == ("Sensors that stand still", ["c0", "c1"])
+        assert "heat\\n has repeated 61.2 at client c1, and load" in card["sentence"]
+        (table,) = found["tables"]
+        assert (table["title"], table["rows"]) == (
+            "Sensors that stand still",
+            [["load", "c0", "–", "round 66", "1"], ["heat\\n", "c1", "61.2", "round 66", "1"]],
+        )
+
     def test_each_feature_and_label_has_a_row_with_its_newest_change_and_how_often_there_was_one(self):
         first = InputsMoved(
             round=70, epoch=1, since=66, statistic=30.0, threshold=9.2, moved=(FeatureMoved("heat", 60.0, 46.0),)
@@ -507,6 +549,13 @@ def lies():
         st.builds(restarted, NUMBERS, cause=NAMES, chosen=NAMES, clients=clients, scores=scores, **found),
         st.builds(drifted, NUMBERS, state=NAMES, chosen=NAMES, clients=clients, gains=scores, **found),
         st.builds(InputsMoved, round=NUMBERS, clients=clients, **found),
+        st.builds(
+            InputsStuck,
+            round=NUMBERS,
+            clients=clients,
+            stuck=st.lists(st.builds(FeatureStuck, NAMES, NAMES, FLOATS, NUMBERS), max_size=3).map(tuple),
+            **found,
+        ),
         st.builds(Noticed, round=NUMBERS, cause=NAMES, **found),
     )
 

@@ -89,7 +89,7 @@ def test_the_story_says_what_was_done_and_which_model_to_take(
     )
     told = [sentence.text for sentence in story(result, [])]
     assert told[1].endswith(". Epoch 2 began with an untrained model (scratch).")
-    assert told[2].endswith(". In round 60 they got a model of their own.")
+    assert told[2].endswith(". In round 60 it got a model of its own.")
     models = "The predictions came from linear model 51%, fast trees 49%."
     assert models in told
 

@@ -1,0 +1,60 @@
+"""How long a round waits for updates: longer than its setting while most of them come too late.
+
+Clients that come too late send their records again. If the next round closes as early, these are too late again, and
+all work is lost: after a stop, when every client has a backlog, rounds would be learnt from one client each.
+"""
+
+from dataclasses import dataclass, replace
+
+# At most so many doublings of the setting. docs/choices.md, "How long a round waits".
+MOST_DOUBLINGS = 2
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """How long the open round waits.
+
+    Examples
+    --------
+    >>> deadline = Deadline(in_time=2).with_late("a").with_late("b").with_late("b")
+    >>> deadline.seconds(5.0), deadline.with_late("c").seconds(5.0)
+    (5.0, 10.0)
+    >>> slow = deadline.with_late("c").next(in_time=5, took=7.0, least=5.0)
+    >>> slow.seconds(5.0), slow.next(in_time=5, took=4.0, least=5.0).seconds(5.0)
+    (10.0, 5.0)
+    """
+
+    in_time: int | None = None  # the updates of the round that closed last; None if that is not known
+    late: frozenset[str] = frozenset()  # the members of which an update came too late since then
+    doublings: int = 0
+    came: float = 0.0  # when the last update of the open round came, in seconds
+
+    def seconds(self, least: float) -> float:
+        """Return how long the open round waits; `least` is the setting."""
+        return least * float(2**self.doublings)
+
+    def with_late(self, client: str) -> "Deadline":
+        """Return the same after an update of a member came too late: twice as long once these are most."""
+        noted = replace(self, late=self.late | {client})
+        doubles = noted.are_most_late and not self.are_most_late
+        return replace(noted, doublings=min(self.doublings + doubles, MOST_DOUBLINGS))
+
+    @property
+    def are_most_late(self) -> bool:
+        """Tell whether more updates of the round that closed last were late than in time."""
+        return self.in_time is not None and len(self.late) > self.in_time
+
+    def next(self, *, in_time: int, took: float, least: float) -> "Deadline":
+        """Return the deadline of the next round: half as long if that was enough for this one.
+
+        Parameters
+        ----------
+        in_time
+            How many updates came in time.
+        took
+            Seconds from when they were waited for until the last of them came.
+        least
+            The setting.
+        """
+        is_too_long = self.doublings > 0 and not self.are_most_late and took <= self.seconds(least) / 2.0
+        return Deadline(in_time, doublings=self.doublings - is_too_long)
