@@ -816,7 +816,7 @@ def _is_sound_own(own: Own, features: int, columns: int, *, targets: bool) -> bo
         and own.known.shape == (outputs,)
         and own.given.shape == (columns,)
         and len(own.predicted) == (len(own.at_rates.by_expert) if targets else columns)
-        and len(own.rates.best) == len(OWN_RATES) == len(own.at_rates.by_expert)
+        and len(own.rates.best) == len(own.at_rates.by_expert) <= len(OWN_RATES)
         and own.z.shape == (inputs,)
         and all(part.shape[-1:] == (inputs - 1,) for part in own.scales)
         and len(own.scales.first) == FIRST

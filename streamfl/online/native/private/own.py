@@ -34,9 +34,9 @@ class OwnModel:
     """The model that a client learns of its records alone, standardised by their own moments.
 
     Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, and
-    what differs from it, learnt at several rates, which a mixture weighs. The outputs are a linear model. With
-    `cells` they are half of one and a table: for each pair of features, at most 100, a grid of 12 x 12 cells, and for
-    targets ferns.
+    what differs from it. The outputs are a linear model. With `cells` they are half of one and a table: for each pair
+    of features, at most 100, a grid of 12 x 12 cells, and for targets ferns. Targets are then learnt at several
+    rates, which a mixture weighs.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class OwnModel:
     targets: bool = False  # whether targets are predicted instead of labels
     cells: bool = False  # whether it has pairs of features, and for targets ferns
     seed: int = 0  # the seed of the pairs
-    rates: TargetMixture = field(init=False)  # of what it predicts at each rate, for targets
+    rates: TargetMixture = field(init=False)  # of what it predicts of targets at each rate
     _present: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     _features: tuple[str, ...] = ()
     _labels: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ class OwnModel:
 
     def __post_init__(self) -> None:
         """Begin without names, and without records."""
-        columns = len(OWN_RATES) if self.targets else 0
-        self.rates = TargetMixture(len(OWN_RATES))
+        self.rates = TargetMixture(len(OWN_RATES) if self.targets and self.cells else 1)
+        columns = self.rates.experts if self.targets else 0
         self._weights, self._known = np.zeros((1, columns)), np.zeros(columns)
         self._table, self._trust = np.zeros((self._ferns * CELLS, columns), np.float32), np.ones(self._ferns)
         self._scales, self._running = RunningScaler.of(NOTHING, ()).sums, np.zeros(1, OWN_RUNNING)
@@ -80,7 +80,7 @@ class OwnModel:
         self._present = features, labels
         features, labels = with_gone(features, self._features), with_gone(labels, self._labels)
         rows = np.array([0, *(1 + at for at in _places(self._features, features))])
-        columns = np.arange(len(OWN_RATES)) if self.targets else np.array(_places(self._labels, labels), np.int64)
+        columns = np.arange(self.rates.experts) if self.targets else np.array(_places(self._labels, labels), np.int64)
         # What is new has no old place: it comes from an appended one.
         self._scales = RunningScaler(self._scales).grown(1).over(rows[1:] - 1).sums
         self._weights = np.pad(self._weights, ((0, 1), (0, 1)))[np.ix_(rows, columns)]
@@ -119,7 +119,7 @@ class OwnModel:
         """Return the arrays as the compiled loops take them."""
         z, cells = np.zeros(len(self._weights)), np.zeros(len(self._trust), np.int64)
         z[0], columns = 1.0, 1 if self.targets else len(self._present[1])
-        outputs = len(OWN_RATES) if self.targets else columns
+        outputs = self.rates.experts if self.targets else columns
         return Own(
             weights=self._weights,
             table=self._table,
@@ -134,7 +134,7 @@ class OwnModel:
             running=self._running,
             lengths=np.zeros(outputs),
             rates=self.rates.mixing,
-            at_rates=room(len(OWN_RATES), 1),
+            at_rates=room(self.rates.experts, 1),
         )
 
     def says(self, ferns: Ferns, X: FloatArray, others: FloatArray, centre: float = 0.0) -> FloatArray:
@@ -206,7 +206,6 @@ class OwnModel:
         own._running[0] = tuple(state.running)
         if state.rates is not None:
             own.rates.restore(state.rates)
-            own.rates.mixing.targets.near[:], own.rates.mixing.targets.seen[:] = np.nan, 0.0  # it counts no targets
         return own
 
 

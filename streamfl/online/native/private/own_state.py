@@ -8,7 +8,6 @@ import numpy as np
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.moments import FEWEST
-from streamfl.protocol.native.settings import OWN_RATES
 
 # The values of the running means, see `kernels.own.OWN_RUNNING`; and the sums of the scale, see `Scales`.
 RUNNING, SCALES, FIRST_VALUES = 6, 7, 4
@@ -43,9 +42,9 @@ class OwnState:
     def is_sound(self, *, targets: bool) -> bool:
         """Tell whether all arrays fit the names; compiled loops do not check indices.
 
-        It does not tell whether `pairs`, `trust` and `cells` are as many as a model has.
+        It does not tell whether `pairs`, `trust`, `cells` and `rates` are as many as a model has.
         """
-        columns, d = len(OWN_RATES) if targets else len(self.labels), len(self.features)
+        columns, d = len(self.labels) if self.rates is None else len(self.rates.best), len(self.features)
         shapes = [(FEWEST, d) if k == FIRST_VALUES else (d,) for k in range(SCALES)]
         numbers = (self.weights, self.table, self.trust, self.known, self.running)
         return (
