@@ -14,8 +14,8 @@ from streamfl.errors import BrokenInvariantError, PeerError
 from streamfl.learning.grid import in_short
 from streamfl.learning.serving import Serving
 from streamfl.online.native.ferns import Ferns
+from streamfl.online.native.kept_arguments import kept
 from streamfl.online.native.kernels.compiled import announced, plain
-from streamfl.online.native.kernels.kept_arguments import kept
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn

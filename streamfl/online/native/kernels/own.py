@@ -197,7 +197,7 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
         for c in range(len(errors)):
             own.weights[j, c] -= sees * own.z[j] * own.lengths[c] * errors[c]
     if len(own.cells):
-        step_cells(own, weight, running.error if targets else 1.0)
+        step_cells(own, weight, running.error if targets else 1.0, targets)
 
 
 @inner
@@ -209,8 +209,7 @@ def learn_at_rates(own: Own, truth: float, moved: float) -> None:
         learn_to_mix_targets(own.rates, own.at_rates, truth)
     for r in range(len(errors)):
         errors[r] = 0.0 if first else errors[r] + moved - truth
-    error = 0.0 if first else abs(own.at_rates.mixed[0] + moved - truth)
-    running.error = usual_error(running.error, error, 1.0 / min(running.records, ERRORS))
+    running.error = usual_error(running.error, abs(errors[0]), 1.0 / min(running.records, ERRORS))
 
 
 @inner
@@ -239,17 +238,18 @@ def count_truth(own: Own, truth: float, targets: bool) -> float:
 
 
 @inner
-def step_cells(own: Own, weight: float, unit: float) -> None:
+def step_cells(own: Own, weight: float, unit: float, targets: bool) -> None:
     """Step the cells of the record by its errors, which are in `predicted`, and the trust in ferns and pairs.
 
     Where a cell says what would have made the error smaller, its fern or pair is trusted more (Cesa-Bianchi, Mansour,
-    Stoltz 2007). `weight` is that of all cells; `unit` the usual error, 0 before any.
+    Stoltz 2007); of targets this counts at the first rate alone. `weight` is that of all cells; `unit` the usual
+    error, 0 before any.
     """
     count, total = len(own.cells), 0.0
     for k in range(count):
         cell, slope = own.cells[k], 0.0
         for c in range(len(own.predicted)):
-            if unit > 0.0:
+            if unit > 0.0 and (c == 0 or not targets):
                 slope -= own.predicted[c] / unit * (own.table[cell, c] / unit)
             own.table[cell, c] -= own.trust[k] * (weight * own.lengths[c]) * own.predicted[c]
         own.trust[k] *= 1.0 + min(max(TRUSTING * slope, -MOST_TRUSTED), MOST_TRUSTED)
