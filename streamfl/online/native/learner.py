@@ -103,7 +103,7 @@ class NativeLearner:
     >>> learner.learn(("x",), X, y, ("a", "b")).argmax(axis=1)
     array([0, 0, 1, 1])
     >>> learner.labels, learner.predicted(("x",), np.array([[1.0]])).round(2)
-    (('a', 'b'), array([[0.45, 0.55]]))
+    (('a', 'b'), array([[0.41, 0.59]]))
     """
 
     settings: NativeSettings  # which models learn
