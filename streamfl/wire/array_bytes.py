@@ -53,7 +53,7 @@ def written(x: FloatArray, before: Sequence[FloatArray] = (), *, coded: bool = F
     --------
     >>> x = np.outer([1.0, 2.0, 3.0], [0.5, 0.25, -0.75])
     >>> len(written(x)), read(Bytes(written(x))).tolist() == x.tolist()
-    (23, True)
+    (22, True)
     """
     shape = bytes([x.ndim]) + b"".join(map(varint, x.shape))
     if x.size and (place := _place_of(x, before)) is not None:

@@ -132,7 +132,7 @@ class EmbeddedFederation:
     >>> for x in (0.0, 1.0, 0.0, 1.0):
     ...     federation.learn("", ("x",), np.array([[x]]), np.array([x]), ("no", "yes"))
     >>> federation.rounds, federation.labels, federation.answer("", ("x",), np.array([[1.0]])).round(2)
-    (2, ('no', 'yes'), array([[0.33, 0.67]]))
+    (2, ('no', 'yes'), array([[0.23, 0.77]]))
     """
 
     task: Task  # labels or numbers

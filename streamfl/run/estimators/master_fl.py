@@ -363,7 +363,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     >>> from streamfl import MasterFLClassifier
     >>> model = MasterFLClassifier(seed=1)
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 90.47%
+    Accuracy: 90.63%
     >>> model.summary["rounds"], model.drift_detected
     (12, False)
     """

@@ -100,6 +100,7 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
 def stuck_sentence(found: DatedInputsStuck) -> str:
     """Return which features stand still, where and since when, as one sentence.
 
+    >>> from streamfl.protocol.messages import FeatureStuck
     >>> heat = FeatureStuck("heat", "m07", 61.2, since=68)
     >>> found = DatedInputsStuck(round=72, epoch=1, clients=("m07",), since=68, statistic=35.1, threshold=15.2,
     ...                          stuck=(heat,), since_time="2026-11-27T11:19:00Z")

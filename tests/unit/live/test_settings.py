@@ -211,8 +211,8 @@ class TestErrors:
             ),
             ("[learning]\nbytes = 80\n[profile]\nprofile = 'paper'", "bytes 80: what the model of rounds sends"),
             (
-                "[rounds]\nclock = 'records'\n[learning]\nbytes = 6.5",
-                "bytes 6.5: an update of 100 records could then have 650 bytes, but needs at least 700; give 7",
+                "[rounds]\nclock = 'records'\n[learning]\nbytes = 5.5",
+                "bytes 5.5: an update of 100 records could then have 550 bytes, but needs at least 570; give 6",
             ),
             (
                 "[profile]\nmax_order = 'nine'",

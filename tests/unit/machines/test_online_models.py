@@ -47,7 +47,7 @@ from streamfl.online.native.merging import merging
 from streamfl.online.native.merging.agreed_round import after_round
 from streamfl.online.native.merging.grids import step_of_cells, step_of_weights
 from streamfl.protocol.decisions import Predicted, Seek
-from streamfl.protocol.digits import BITS
+from streamfl.protocol.digits import BITS, in_bits
 from streamfl.protocol.events import BufferDue, RecordsRead, Tick
 from streamfl.protocol.messages import (
     Join,
@@ -129,8 +129,11 @@ def reference(models: NativeState, records: Batch, version: int = 1) -> NativeLe
 
 
 def as_sent(models: NativeState, records: Batch, version: int = 1) -> NativeLearnt:
-    """Return the same as it is sent, without the agreed names."""
-    return reference(models, records, version).beyond(models.features, models.labels)
+    """Return the same as it is sent: without the agreed names, and with means of squares in few bits once some are."""
+    learnt = reference(models, records, version).beyond(models.features, models.labels)
+    if not models.features:
+        return learnt
+    return replace(learnt, norms=in_bits(learnt.norms), mixture=learnt.mixture.in_short)
 
 
 def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> tuple[NativeState, NativeChange]:

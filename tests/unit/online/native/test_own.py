@@ -75,7 +75,7 @@ def test_targets_are_believed_within_the_clients_range_and_a_tenth():
     learner.learn(("x",), X, y)
     believed = y.max() + 0.1 * (y.max() - y.min())
     learner.predicted(("x",), np.array([[1e3]]))
-    learning, centre = learner._table.changes.arguments.inside, learner._models.centre[0]
+    learning, centre = learner._table.changes.arguments.inside, float(learner._models.centre[0])
     for predictions in (learning.predictions, learning.last.predictions):
         assert predictions.by_expert.max() + centre > believed
         assert predictions.bounded.max() + centre == pytest.approx(believed)
