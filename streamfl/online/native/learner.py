@@ -14,8 +14,8 @@ from streamfl.errors import BrokenInvariantError, PeerError
 from streamfl.learning.grid import in_short
 from streamfl.learning.serving import Serving
 from streamfl.online.native.ferns import Ferns
+from streamfl.online.native.kept_arguments import kept
 from streamfl.online.native.kernels.compiled import announced, plain
-from streamfl.online.native.kernels.kept_arguments import kept
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
@@ -55,6 +55,7 @@ from streamfl.protocol.native.settings import (
     MEMORIES,
     NONE,
     OWN,
+    OWN_RATES,
     TOUCHED,
     NativeSettings,
 )
@@ -792,18 +793,20 @@ def _is_sound(learning: Learning, features: int, columns: int) -> bool:
         and len(learning.mixing.best) == learning.mixing.stacked.shape[1] == count + near + 1
         and len(learning.agreed.best) == learning.agreed.stacked.shape[1] == count + 1
         and learning.agreed_predictions.by_expert.shape == (count + 1, columns)
-        and (not len(learning.own.weights) or _is_sound_own(learning.own, features, columns))
+        and (
+            not len(learning.own.weights) or _is_sound_own(learning.own, features, columns, targets=learning.targets)
+        )
         and (not len(last.predictions.by_expert) or _is_sound_last(last, columns, targets=learning.targets))
     )
 
 
-def _is_sound_own(own: Own, features: int, columns: int) -> bool:
+def _is_sound_own(own: Own, features: int, columns: int, *, targets: bool) -> bool:
     """Tell whether the own model has room for so many names, and perhaps some that are gone."""
     inputs, outputs = own.weights.shape
     ferns, pairs = len(own.cells) - len(own.pairs), len(own.pairs)
     return (
         inputs > features
-        and outputs >= columns
+        and outputs >= len(own.predicted) == len(own.lengths)
         and own.table.shape == (ferns * CELLS + pairs * PAIR_CELLS, outputs)
         and own.pairs.shape == (pairs, 2)
         and int(own.pairs.min(initial=0)) >= 0
@@ -811,7 +814,9 @@ def _is_sound_own(own: Own, features: int, columns: int) -> bool:
         and own.trust.shape == own.cells.shape
         and CELLS == 1 << DEPTH
         and own.known.shape == (outputs,)
-        and own.predicted.shape == own.given.shape == (columns,)
+        and own.given.shape == (columns,)
+        and len(own.predicted) == (len(own.at_rates.by_expert) if targets else columns)
+        and len(own.rates.best) == len(own.at_rates.by_expert) <= len(OWN_RATES)
         and own.z.shape == (inputs,)
         and all(part.shape[-1:] == (inputs - 1,) for part in own.scales)
         and len(own.scales.first) == FIRST

@@ -52,7 +52,7 @@ class Mixture:
         """Continue from a saved state."""
         self.mixing.best[:], self.mixing.stacked[:], self.mixing.outer[:] = state.best, state.stacked, state.outer
         self.mixing.running[0] = (state.norm, state.variance, state.seen)
-        targets, seen = self.mixing.targets, state.known or state.seen
+        targets, seen = self.mixing.targets, state.seen if state.known is None else state.known
         targets.near[:], targets.seen[:] = state.near if seen else np.nan, seen
         targets.total[:], targets.square[:], targets.first[:, 0] = state.total, state.square, state.first
 

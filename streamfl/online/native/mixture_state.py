@@ -27,7 +27,7 @@ class MixtureState:
     near: float = 0.0
     total: float = 0.0
     square: float = 0.0
-    known: int = 0  # older files have none; then it is `seen`
+    known: int | None = None  # older files have none; then it is `seen`
     first: FloatArray = field(default_factory=lambda: np.full(FEWEST, np.nan))
 
     @property
@@ -40,7 +40,7 @@ class MixtureState:
             shares
             and finite
             and min(self.norm, self.variance, self.square) >= 0.0
-            and all(0 <= count < MOST_COUNTED for count in (self.seen, self.known))
+            and all(0 <= count < MOST_COUNTED for count in (self.seen, self.known or 0))
             and self.first.shape == (FEWEST,)
             and not np.isinf(self.first).any()
         )

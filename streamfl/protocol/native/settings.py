@@ -28,6 +28,9 @@ KINDS = len(DEPTHS) * len(FERN)
 # The ferns of a client's own model of targets: the first ones of the first depth.
 OWN_FERNS = 100
 
+# The rates at which its cells learn targets. docs/choices.md, "Rates of a client's own model".
+OWN_RATES = (1.0, 0.1, 0.03)
+
 # The most pairs of features of a client's own model. docs/choices.md, "Pairs of features".
 OWN_PAIRS = 100
 

@@ -487,7 +487,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     >>> from river import datasets, evaluate, metrics
     >>> from streamfl import MasterFLRegressor
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), MasterFLRegressor(seed=1), metrics.MAE())
-    MAE: 17.389737
+    MAE: 17.67572
     """
 
     _task = "regression"

@@ -23,10 +23,11 @@ CORE = KERNELS.parents[2]
 # What a wheel or an image carries: `streamfl compile --to` writes it there before either is built.
 CARRIED = KERNELS / "carried"
 
-# All sources on which compiled code can depend: the loops, and the files with the constants that they import. A test
-# checks that they import nothing else.
+# All sources on which compiled code can depend: the loops, how they take arguments, and the files with the constants
+# that they import. A test checks that they import nothing else.
 SOURCES = (
     *sorted(KERNELS.glob("*.py")),
+    KERNELS.parent / "kept_arguments.py",
     CORE / "arrays.py",
     CORE / "protocol" / "digits.py",
     CORE / "protocol" / "moments.py",

@@ -209,3 +209,19 @@ def share(weights: FloatArray, awake: BoolArray) -> None:
     for e in range(len(weights)):
         if awake[e]:
             weights[e] = (1.0 - SHARE) / total * weights[e] + SHARE / count
+
+
+@inner
+def mix_equally(mixing: Mixing) -> None:
+    """Give all experts that are awake the same weight again."""
+    awake = 0
+    for e in range(len(mixing.awake)):
+        awake += mixing.awake[e]
+    for e in range(len(mixing.awake)):
+        mixing.best[e] = mixing.awake[e] / awake
+        for k in range(len(mixing.stacked)):
+            mixing.stacked[k, e] = mixing.awake[e] / awake
+    for k in range(len(mixing.outer)):
+        mixing.outer[k] = 1.0 / len(mixing.outer)
+    running = mixing.running[0]
+    running.norm, running.variance, running.records = 0.0, 0.0, 0.0

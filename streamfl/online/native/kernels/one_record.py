@@ -23,6 +23,7 @@ from streamfl.online.native.kernels.mixing import (
     Predictions,
     learn_to_mix_labels,
     learn_to_mix_targets,
+    mix_equally,
     mix_labels,
     mix_targets,
 )
@@ -242,22 +243,6 @@ def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) ->
             for r in range(models.table.shape[1]):
                 for c in range(touched.before.shape[2]):
                     models.table[touched.cells[row], r, c] = touched.before[row, r, c]
-
-
-@inner
-def mix_equally(mixing: Mixing) -> None:
-    """Give all experts that are awake the same weight again."""
-    awake = 0
-    for e in range(len(mixing.awake)):
-        awake += mixing.awake[e]
-    for e in range(len(mixing.awake)):
-        mixing.best[e] = mixing.awake[e] / awake
-        for k in range(len(mixing.stacked)):
-            mixing.stacked[k, e] = mixing.awake[e] / awake
-    for k in range(len(mixing.outer)):
-        mixing.outer[k] = 1.0 / len(mixing.outer)
-    running = mixing.running[0]
-    running.norm, running.variance, running.records = 0.0, 0.0, 0.0
 
 
 @inner

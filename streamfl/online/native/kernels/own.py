@@ -1,7 +1,7 @@
 """A client's own model, which is never sent: it sees features on the client's own scale, and is kept over rounds.
 
-Of labels it is a softmax model; of targets it adds to the running mean. Its outputs are a linear part, and cells of
-a table: of pairs of features, and of ferns where it predicts targets.
+Of labels it is a softmax model; of targets it adds to the running mean, at several rates that a mixture weighs. Its
+outputs are a linear part, and cells of a table: of pairs of features, and of ferns where it predicts targets.
 """
 
 import math
@@ -13,13 +13,20 @@ import numpy.typing as npt
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.online.native.kernels.compiled import compiled, inner
 from streamfl.online.native.kernels.ferns import Tests
+from streamfl.online.native.kernels.mixing import (
+    Mixing,
+    Predictions,
+    learn_to_mix_targets,
+    mix_equally,
+    mix_targets,
+)
 from streamfl.online.native.kernels.scaling import FIRST, Scales, count_in, scale
 from streamfl.online.native.kernels.steps import Table
-from streamfl.protocol.native.settings import DEPTHS, MARGIN, WINDOW
+from streamfl.protocol.native.settings import DEPTHS, MARGIN, OWN_RATES, WINDOW
 
-# The rates of normalised steps: of labels and linear models, and of targets with cells. Next to cells, the linear
-# part sees half of each feature.
-LINEAR_RATE, CELL_RATE, HALF = 10.0, 1.0, 0.5
+# The rate of normalised steps of labels, and without cells. Of targets with cells it is each of `OWN_RATES`. Next to
+# cells, the linear part sees half of each feature.
+RATE, HALF = 10.0, 0.5
 
 # The depth of its ferns, and the cells of each.
 DEPTH, CELLS = DEPTHS[0]
@@ -53,11 +60,13 @@ OWN_RUNNING = np.dtype([
 class Own(NamedTuple):
     """The arrays of `OwnModel`; without any row in `weights` there is none.
 
-    `weights` has shape (d + 1, C); `table` (rows, C), the cells of ferns, then those of `pairs` (P, 2); `trust` is by
-    what each fern and each pair is multiplied; `known` counts the records of each label (C,). The last features and
-    labels may be names that are gone. `z` (d + 1,), 0 for these, and `cells` are those of the record seen last.
-    `predicted` is what the model predicts for it until it is learnt, and `given` what the mixture gets: before ten
-    records the predictions of others. Both are by present column. `running` is one `OWN_RUNNING`, shape (1,).
+    Its outputs are C labels, or targets at each rate. `weights` has shape (d + 1, C); `table` (rows, C), the cells of
+    ferns, then those of `pairs` (P, 2); `trust` is by what each fern and each pair is multiplied; `known` counts the
+    records of each label (C,). The last features and labels may be names that are gone. `z` (d + 1,), 0 for these,
+    and `cells` are those of the record seen last. `predicted` is what the model predicts for it until it is learnt,
+    by present output, `lengths` those of its steps; `rates` and `at_rates` mix these for targets. `given` is what the
+    outer mixture gets, by present column: before ten records the predictions of others. `running` is one
+    `OWN_RUNNING`, shape (1,).
     """
 
     weights: FloatArray
@@ -71,6 +80,9 @@ class Own(NamedTuple):
     predicted: FloatArray
     given: FloatArray
     running: npt.NDArray[np.void]
+    lengths: FloatArray
+    rates: Mixing
+    at_rates: Predictions
 
 
 @compiled
@@ -97,11 +109,23 @@ def own_predicts(own: Own, tests: Tests, others: FloatArray, centre: float, targ
         for c in range(columns):
             own.predicted[c] += weight * own.trust[k] * own.table[own.cells[k], c]
     if targets:
-        own.predicted[0] = own.running[0].mean + own.predicted[0] - centre
+        mix_rates(own, centre)
     else:
         softmax_of_known(own)
-    for c in range(columns):
-        own.given[c] = others[c] if own.running[0].records < FEWEST else own.predicted[c]
+    for c in range(len(own.given)):
+        if own.running[0].records < FEWEST:
+            own.given[c] = others[c]
+        else:
+            own.given[c] = own.at_rates.mixed[c] if targets else own.predicted[c]
+
+
+@inner
+def mix_rates(own: Own, centre: float) -> None:
+    """Mix the targets predicted at each rate, which differ from the running mean by its outputs."""
+    for r in range(len(own.predicted)):
+        own.predicted[r] += own.running[0].mean - centre
+        own.at_rates.by_expert[r, 0] = own.predicted[r]
+    mix_targets(own.rates, own.at_rates, -math.inf, math.inf)
 
 
 @inner
@@ -155,26 +179,37 @@ def own_learns(own: Own, X: FloatArray, i: int, truth: float, centre: float, tar
     count_in(own.scales, X, i)
     weight = weight_of_cells(own)
     moved = count_truth(own, truth, targets)
-    running, square, sees, rate = own.running[0], 0.0, 1.0, LINEAR_RATE
-    if len(own.cells):
-        sees, rate = HALF, CELL_RATE if targets else LINEAR_RATE
+    running, square, sees = own.running[0], 0.0, HALF if len(own.cells) else 1.0
     for j in range(len(own.z)):
         square += sees * sees * own.z[j] * own.z[j]
     for k in range(len(own.cells)):
         square += weight * weight * own.trust[k] * own.trust[k]
     running.norm += (square - running.norm) / min(running.records, WINDOW)
-    length = rate / (running.norm + 0.5 * rate * square)
     errors = own.predicted
-    if targets:  # the first one becomes the mean, whatever centre there was before it
-        errors[0] = 0.0 if running.records == 1.0 else errors[0] + moved - (truth - centre)
-        running.error = usual_error(running.error, abs(errors[0]), 1.0 / min(running.records, ERRORS))
+    if targets:
+        learn_at_rates(own, truth - centre, moved)
     else:
         errors[int(truth)] -= 1.0
+    for c in range(len(errors)):
+        rate = OWN_RATES[c] if targets and len(own.cells) else RATE
+        own.lengths[c] = rate / (running.norm + 0.5 * rate * square)
     for j in range(len(own.z)):
         for c in range(len(errors)):
-            own.weights[j, c] -= sees * own.z[j] * length * errors[c]
+            own.weights[j, c] -= sees * own.z[j] * own.lengths[c] * errors[c]
     if len(own.cells):
-        step_cells(own, weight * length, running.error if targets else 1.0)
+        step_cells(own, weight, running.error if targets else 1.0, targets)
+
+
+@inner
+def learn_at_rates(own: Own, truth: float, moved: float) -> None:
+    """Learn to mix the rates, and turn their predictions into errors; `truth` is measured from the centre."""
+    running, errors = own.running[0], own.predicted
+    first = running.records == 1.0  # it becomes the mean, whatever centre there was before it
+    if not first:
+        learn_to_mix_targets(own.rates, own.at_rates, truth)
+    for r in range(len(errors)):
+        errors[r] = 0.0 if first else errors[r] + moved - truth
+    running.error = usual_error(running.error, abs(errors[0]), 1.0 / min(running.records, ERRORS))
 
 
 @inner
@@ -203,19 +238,20 @@ def count_truth(own: Own, truth: float, targets: bool) -> float:
 
 
 @inner
-def step_cells(own: Own, length: float, unit: float) -> None:
+def step_cells(own: Own, weight: float, unit: float, targets: bool) -> None:
     """Step the cells of the record by its errors, which are in `predicted`, and the trust in ferns and pairs.
 
     Where a cell says what would have made the error smaller, its fern or pair is trusted more (Cesa-Bianchi, Mansour,
-    Stoltz 2007). `unit` is the usual error, 0 before any.
+    Stoltz 2007); of targets this counts at the first rate alone. `weight` is that of all cells; `unit` the usual
+    error, 0 before any.
     """
     count, total = len(own.cells), 0.0
     for k in range(count):
         cell, slope = own.cells[k], 0.0
         for c in range(len(own.predicted)):
-            if unit > 0.0:
+            if unit > 0.0 and (c == 0 or not targets):
                 slope -= own.predicted[c] / unit * (own.table[cell, c] / unit)
-            own.table[cell, c] -= own.trust[k] * length * own.predicted[c]
+            own.table[cell, c] -= own.trust[k] * (weight * own.lengths[c]) * own.predicted[c]
         own.trust[k] *= 1.0 + min(max(TRUSTING * slope, -MOST_TRUSTED), MOST_TRUSTED)
         total += own.trust[k]
     for k in range(count):
@@ -244,9 +280,11 @@ def forget_first_targets(own: Own, first: FloatArray) -> None:
     for k in range(FIRST):
         running.mean += first[k, 0] / FIRST
         running.least, running.largest = min(running.least, first[k, 0]), max(running.largest, first[k, 0])
-    for j in range(len(own.weights)):
-        own.weights[j, 0] = 0.0
-    for row in range(len(own.table)):
-        own.table[row, 0] = 0.0
+    for r in range(own.weights.shape[1]):
+        for j in range(len(own.weights)):
+            own.weights[j, r] = 0.0
+        for row in range(len(own.table)):
+            own.table[row, r] = 0.0
+    mix_equally(own.rates)
     for k in range(len(own.trust)):
         own.trust[k] = 1.0

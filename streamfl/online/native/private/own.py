@@ -20,11 +20,12 @@ from streamfl.online.native.kernels.own import (
 )
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
+from streamfl.online.native.mixture import TargetMixture, room
 from streamfl.online.native.private.own_state import OwnState
 from streamfl.online.native.private.pairs import new_pairs
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import NOTHING
-from streamfl.protocol.native.settings import OWN_FERNS
+from streamfl.protocol.native.settings import OWN_FERNS, OWN_RATES
 from streamfl.sampling import generator
 
 
@@ -34,7 +35,8 @@ class OwnModel:
 
     Labels: softmax, of the labels that the client has had. Targets: the running mean of the client's targets, and
     what differs from it. The outputs are a linear model. With `cells` they are half of one and a table: for each pair
-    of features, at most 100, a grid of 12 x 12 cells, and for targets ferns.
+    of features, at most 100, a grid of 12 x 12 cells, and for targets ferns. Targets are then learnt at several
+    rates, which a mixture weighs.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class OwnModel:
     targets: bool = False  # whether targets are predicted instead of labels
     cells: bool = False  # whether it has pairs of features, and for targets ferns
     seed: int = 0  # the seed of the pairs
+    rates: TargetMixture = field(init=False)  # of what it predicts of targets at each rate
     _present: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     _features: tuple[str, ...] = ()
     _labels: tuple[str, ...] = ()
@@ -64,7 +67,8 @@ class OwnModel:
 
     def __post_init__(self) -> None:
         """Begin without names, and without records."""
-        columns = 1 if self.targets else 0
+        self.rates = TargetMixture(len(OWN_RATES) if self.targets and self.cells else 1)
+        columns = self.rates.experts if self.targets else 0
         self._weights, self._known = np.zeros((1, columns)), np.zeros(columns)
         self._table, self._trust = np.zeros((self._ferns * CELLS, columns), np.float32), np.ones(self._ferns)
         self._scales, self._running = RunningScaler.of(NOTHING, ()).sums, np.zeros(1, OWN_RUNNING)
@@ -76,7 +80,7 @@ class OwnModel:
         self._present = features, labels
         features, labels = with_gone(features, self._features), with_gone(labels, self._labels)
         rows = np.array([0, *(1 + at for at in _places(self._features, features))])
-        columns = np.array([0]) if self.targets else np.array(_places(self._labels, labels), np.int64)
+        columns = np.arange(self.rates.experts) if self.targets else np.array(_places(self._labels, labels), np.int64)
         # What is new has no old place: it comes from an appended one.
         self._scales = RunningScaler(self._scales).grown(1).over(rows[1:] - 1).sums
         self._weights = np.pad(self._weights, ((0, 1), (0, 1)))[np.ix_(rows, columns)]
@@ -115,6 +119,7 @@ class OwnModel:
         """Return the arrays as the compiled loops take them."""
         z, cells = np.zeros(len(self._weights)), np.zeros(len(self._trust), np.int64)
         z[0], columns = 1.0, 1 if self.targets else len(self._present[1])
+        outputs = self.rates.experts if self.targets else columns
         return Own(
             weights=self._weights,
             table=self._table,
@@ -124,9 +129,12 @@ class OwnModel:
             scales=self._scales,
             z=z,
             cells=cells,
-            predicted=np.zeros(columns),
+            predicted=np.zeros(outputs),
             given=np.zeros(columns),
             running=self._running,
+            lengths=np.zeros(outputs),
+            rates=self.rates.mixing,
+            at_rates=room(self.rates.experts, 1),
         )
 
     def says(self, ferns: Ferns, X: FloatArray, others: FloatArray, centre: float = 0.0) -> FloatArray:
@@ -152,7 +160,7 @@ class OwnModel:
         """Learn a record, shape (1, d), and the index of its label, or its target."""
         own, X = self.arrays, plain(X)
         own_sees(own, X, 0)
-        own_predicts(own, ferns.tests, np.zeros(len(own.predicted)), centre, self.targets)
+        own_predicts(own, ferns.tests, np.zeros(len(own.given)), centre, self.targets)
         own_learns(own, X, 0, truth, centre, self.targets)
 
     def state(self) -> OwnState:
@@ -169,6 +177,7 @@ class OwnModel:
             known=self._known.copy(),
             scales=RunningScaler(self._scales).state(),
             running=np.array(self._running[0].item()),
+            rates=self.rates.state() if self.targets else None,
         )
 
     @classmethod
@@ -187,6 +196,7 @@ class OwnModel:
             raise PeerError("a client's own model does not fit its names: the file is damaged")
         own.over(state.features, state.labels)
         fits = own._pairs.shape == state.pairs.shape and own._trust.shape == state.trust.shape
+        fits &= state.rates is None or state.rates.fits(own.rates.state())
         if not fits or state.cells.max(initial=-1) >= len(own._table):
             raise PeerError("a client's own model does not fit its names: the file is damaged")
         own._pairs, own._trust = state.pairs.astype(np.int64), state.trust.copy()
@@ -194,6 +204,8 @@ class OwnModel:
         own._table[state.cells.astype(np.int64)] = state.table
         own._scales = RunningScaler.restored(state.scales).sums
         own._running[0] = tuple(state.running)
+        if state.rates is not None:
+            own.rates.restore(state.rates)
         return own
 
 

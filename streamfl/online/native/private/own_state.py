@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray
+from streamfl.online.native.mixture_state import MixtureState
 from streamfl.protocol.moments import FEWEST
 
 # The values of the running means, see `kernels.own.OWN_RUNNING`; and the sums of the scale, see `Scales`.
@@ -31,6 +32,7 @@ class OwnState:
     running: FloatArray
     pairs: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
     trust: FloatArray = field(default_factory=lambda: np.zeros(0))
+    rates: MixtureState | None = None  # the mixture of its rates, for targets
 
     @property
     def is_older(self) -> bool:
@@ -40,9 +42,9 @@ class OwnState:
     def is_sound(self, *, targets: bool) -> bool:
         """Tell whether all arrays fit the names; compiled loops do not check indices.
 
-        It does not tell whether `pairs`, `trust` and `cells` are as many as a model has.
+        It does not tell whether `pairs`, `trust`, `cells` and `rates` are as many as a model has.
         """
-        columns, d = 1 if targets else len(self.labels), len(self.features)
+        columns, d = len(self.labels) if self.rates is None else len(self.rates.best), len(self.features)
         shapes = [(FEWEST, d) if k == FIRST_VALUES else (d,) for k in range(SCALES)]
         numbers = (self.weights, self.table, self.trust, self.known, self.running)
         return (
@@ -61,6 +63,8 @@ class OwnState:
             and bool(np.isin(self.scales[-2], np.arange(FEWEST)).all())
             and bool((self.scales[1] >= 0.0).all())
             and self.running.shape == (RUNNING,)
+            and targets == (self.rates is not None)
+            and (self.rates is None or self.rates.is_sound)
             and all(bool(np.isfinite(part).all()) for part in numbers)
             and bool((self.running[:2] >= 0.0).all())
         )

@@ -7,9 +7,9 @@ import numba
 import numpy as np
 import pytest
 
-from streamfl.online.native.kernels import kept_arguments
+from streamfl.online.native import kept_arguments
+from streamfl.online.native.kept_arguments import KeptArguments, kept
 from streamfl.online.native.kernels.compiled import compiled
-from streamfl.online.native.kernels.kept_arguments import KeptArguments, kept
 
 pytestmark = pytest.mark.compiles
 
