@@ -129,11 +129,11 @@ def reference(models: NativeState, records: Batch, version: int = 1) -> NativeLe
 
 
 def as_sent(models: NativeState, records: Batch, version: int = 1) -> NativeLearnt:
-    """Return the same as it is sent: without the agreed names, and with means of squares in few bits once some are."""
+    """Return the same as it is sent: without the agreed names, and with means of squares in few bits if some are."""
     learnt = reference(models, records, version).beyond(models.features, models.labels)
     if not models.features:
         return learnt
-    return replace(learnt, norms=in_bits(learnt.norms), mixture=learnt.mixture.in_short)
+    return replace(learnt, norms=in_bits(learnt.norms), mixture=learnt.mixture.in_few_bits)
 
 
 def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> tuple[NativeState, NativeChange]:
