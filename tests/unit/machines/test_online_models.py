@@ -129,7 +129,7 @@ def reference(models: NativeState, records: Batch, version: int = 1) -> NativeLe
 
 
 def as_sent(models: NativeState, records: Batch, version: int = 1) -> NativeLearnt:
-    """Return the same as it is sent: without the agreed names, and with means of squares in few bits if some are."""
+    """Return the same as it is sent: without the agreed names, and later with means of squares in few bits."""
     learnt = reference(models, records, version).beyond(models.features, models.labels)
     if not models.features:
         return learnt
