@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streamfl.live.stopping import Stop
     from streamfl.protocol.messages import Action
     from streamfl.records.table import Table
-    from streamfl.runtime.ports import Connector, Reach
+    from streamfl.runtime.ports import Connector, PartitionEnds
 
 
 # The commands of a live federation.
@@ -106,12 +106,12 @@ def _connected(
     return settings, connect(settings, signatures(settings, process, key))
 
 
-def _reach(settings: "FederationSettings", connector: "Connector") -> "Callable[[], Reach] | None":
+def _reach(settings: "FederationSettings", connector: "Connector") -> "Callable[[], PartitionEnds] | None":
     """Return what opens what tells how far partitions go; None if the connector cannot tell."""
-    from streamfl.runtime.ports import Reaching  # noqa: PLC0415
+    from streamfl.runtime.ports import HasPartitionEnds  # noqa: PLC0415
 
     where = settings.placement, settings.record_format, settings.delayed_labels
-    return partial(connector.reach, *where) if isinstance(connector, Reaching) else None
+    return partial(connector.reach, *where) if isinstance(connector, HasPartitionEnds) else None
 
 
 def _stopped() -> AbstractContextManager["Stop"]:

@@ -67,13 +67,13 @@ class Moments:
         return variance
 
     @property
-    def in_short(self) -> "Moments":
+    def in_few_bits(self) -> "Moments":
         """Return the moments in few digits, far below what chance does to them: as updates carry them.
 
         A mean is rounded to less than a 256th of the deviation, squared deviations to 8 bits. Where all values are
         equal, nothing is rounded.
 
-        >>> few = Moments.of(("x", "y"), np.array([[0.1, 0.7], [0.2, 0.7], [0.4, 0.7]])).in_short
+        >>> few = Moments.of(("x", "y"), np.array([[0.1, 0.7], [0.2, 0.7], [0.4, 0.7]])).in_few_bits
         >>> few.mean.round(6), few.m2.round(6)
         (array([0.233398, 0.7     ]), array([0.046631, 0.      ]))
         """

@@ -522,8 +522,8 @@ class PartitionReach:
     read: int | None = None  # None if that is not known
 
 
-class Reach(Protocol):
-    """Tells how far partitions of records go."""
+class PartitionEnds(Protocol):
+    """Where partitions of records end, and how far hosts have read them."""
 
     def of(self, partitions: Collection[str]) -> Mapping[str, PartitionReach]:
         """Return it by the names of partitions in the ledger, without those of which it is not known.
@@ -538,11 +538,13 @@ class Reach(Protocol):
 
 
 @runtime_checkable
-class Reaching(Protocol):
-    """A connector that tells how far partitions go, from which a page knows how many records wait."""
+class HasPartitionEnds(Protocol):
+    """A connector that knows where partitions end, from which a page knows how many records wait."""
 
-    def reach(self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None) -> Reach:
-        """Return what tells it of the partitions that clients read."""
+    def reach(
+        self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
+    ) -> PartitionEnds:
+        """Return the ends of the partitions that clients read."""
         ...
 
 

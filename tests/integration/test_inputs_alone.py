@@ -71,7 +71,7 @@ def test_features_that_vary_less_are_announced_with_their_deviation_before_and_a
     assert [found.round for found in explained] == [13, 37]
     for found in explained:
         assert found.spread == pytest.approx((1.0, 0.25), rel=0.02)
-        assert "features vary less (0.25" in moved_sentence(found)
+        assert "features vary 0.25 times as much as before" in moved_sentence(found)
 
 
 def test_bursts_alone_restart_nothing() -> None:

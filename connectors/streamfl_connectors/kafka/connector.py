@@ -48,7 +48,7 @@ from streamfl_connectors.kafka.hosts.host import KafkaHost
 from streamfl_connectors.kafka.hosts.scorer import KafkaScorer
 from streamfl_connectors.kafka.last_round import last_opened
 from streamfl_connectors.kafka.partitions import wrong_placement
-from streamfl_connectors.kafka.reach import KafkaReach
+from streamfl_connectors.kafka.reach import KafkaPartitionEnds
 from streamfl_connectors.kafka.settings import KafkaSettings
 from streamfl_connectors.kafka.topics import WEEK, TopicPlan, plans, repartitioned
 from streamfl_connectors.kafka.watcher import KafkaWatcher
@@ -260,9 +260,9 @@ class KafkaConnector:
 
     def reach(
         self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
-    ) -> KafkaReach:
+    ) -> KafkaPartitionEnds:
         """Return what tells how far the partitions go that clients read."""
-        return KafkaReach(
+        return KafkaPartitionEnds(
             self._connection, self._topics, self._read_placement(placement, delayed_labels), records.stride
         )
 

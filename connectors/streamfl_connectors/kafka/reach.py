@@ -17,8 +17,8 @@ from streamfl_connectors.kafka.hosts.settled import SettledOffset
 LOG = structlog.get_logger("streamfl.kafka")
 
 
-class KafkaReach:
-    """`streamfl.runtime.ports.Reach`: asks the brokers for ends, and for what hosts have committed.
+class KafkaPartitionEnds:
+    """`streamfl.runtime.ports.PartitionEnds`: asks the brokers for ends, and for what hosts have committed.
 
     Parameters
     ----------

@@ -27,17 +27,17 @@ from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureStuck
 from streamfl.protocol.moments import Moments
 
-# Values are equal if their deviation is at most this part of the usual one. docs/choices.md, "Sensors that stick".
+# Values are equal if their deviation is at most this part of the usual one. docs/choices.md, "Stuck sensors".
 EQUAL = 1e-3
 # A spell is told of a feature that varied in so many descriptions, if it is so many times as long as the longest
-# before. docs/choices.md, "Sensors that stick".
+# before. docs/choices.md, "Stuck sensors".
 VARIES, LONGER = 20.0, 2.0
 
 _VARIED, _STILL, _SPELL, _LONGEST, _USUAL, _VALUE, _SINCE, _TOLD = range(8)
 
 
 @dataclass(frozen=True, eq=False)
-class Standstill:
+class StuckSensors:
     """What is remembered of how features stand still, by client. Cost: 32 bytes for each pair in the saved state.
 
     Descriptions are counted in tens of values: one of seven values counts 0.7.
@@ -45,7 +45,7 @@ class Standstill:
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> standstill = Standstill()
+    >>> standstill = StuckSensors()
     >>> for t in range(1, 300):
     ...     X = rng.normal((61.0, 14.0), 1.0, size=(10, 2))
     ...     X[:, 0] = 61.0 if t >= 280 else X[:, 0]
@@ -67,7 +67,7 @@ class Standstill:
     # spell began; and whether it was told.
     sums: FloatArray = field(default_factory=lambda: np.zeros((8, 0, 0)))
 
-    def after(self, t: int, sent: Mapping[str, Moments]) -> tuple["Standstill", tuple[FeatureStuck, ...]]:
+    def after(self, t: int, sent: Mapping[str, Moments]) -> tuple["StuckSensors", tuple[FeatureStuck, ...]]:
         """Return what is remembered after round t, and the features that stand still, the surest first, at most 20.
 
         Parameters
@@ -104,7 +104,7 @@ class Standstill:
         """Return the logarithm of the evidence from which on a feature stands still."""
         return math.log(RARE * max(1, len(self.clients) * len(self.features)))
 
-    def among(self, members: Collection[str], present: Collection[str]) -> "Standstill":
+    def among(self, members: Collection[str], present: Collection[str]) -> "StuckSensors":
         """Return what is remembered of members; if there is no room for another, only of those that are present."""
         is_full = (len(self.clients) + 1) * max(1, len(self.features)) > PAIRS
         clients = present if is_full else members
@@ -113,7 +113,7 @@ class Standstill:
             return self
         return replace(self, clients=tuple(self.clients[i] for i in kept), sums=self.sums[:, kept])
 
-    def _with(self, sent: Mapping[str, Moments]) -> "Standstill":
+    def _with(self, sent: Mapping[str, Moments]) -> "StuckSensors":
         """Return the same with room for new names."""
         clients, features = room_for(self.clients, self.features, sent)
         c, d = len(clients) - len(self.clients), len(features) - len(self.features)
@@ -123,7 +123,7 @@ class Standstill:
         sums[_VALUE, len(self.clients) :], sums[_VALUE, :, len(self.features) :] = np.nan, np.nan
         return replace(self, clients=clients, features=features, sums=sums)
 
-    def _followed(self, t: int, sent: Means) -> "Standstill":
+    def _followed(self, t: int, sent: Means) -> "StuckSensors":
         """Return the same with the descriptions of a round."""
         varied, still, spell, longest, usual, value, since, told = self.sums[:, sent.at]
         mean, deviation = sent.mean, sent.deviation

@@ -57,7 +57,7 @@ class Alert:
     # Those concerned, at most `LISTED`.
     clients: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()  # those that moved, or stand still
+    features: tuple[str, ...] = ()  # those that moved, or whose sensors are stuck
 
     @property
     def plain(self) -> dict[str, object]:

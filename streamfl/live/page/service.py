@@ -20,7 +20,7 @@ from streamfl.records.values.times import iso
 from streamfl.run.page.events import plain
 from streamfl.run.page.sections import Sections
 from streamfl.runtime.log.tally import Tally
-from streamfl.runtime.ports import Connector, LoggedDeadLetter, LoggedMessage, Reach, Watcher
+from streamfl.runtime.ports import Connector, LoggedDeadLetter, LoggedMessage, PartitionEnds, Watcher
 
 LOG = structlog.get_logger("streamfl.page")
 
@@ -106,7 +106,7 @@ def serve_page(
     where: str,
     stop: Stop,
     names: Collection[str] = (),
-    reach: Callable[[], Reach] | None = None,
+    reach: Callable[[], PartitionEnds] | None = None,
 ) -> None:
     """Serve the page of a federation until stopped.
 
@@ -131,7 +131,7 @@ def serve_page(
         LOG.info("page", url=stack.enter_context(shown(source, where, names)))
         unread, silent = Tally(LOG, "the federation cannot be read yet"), Tally(LOG, "the log does not answer")
         reading: PageReader | None = None
-        reaching: Reach | None = None
+        reaching: PartitionEnds | None = None
         due = 0.0
         while not stop.requested:
             try:

@@ -199,7 +199,7 @@ class RoundSettings(_Table):
         },
     )
     """How long the coordinator waits for missing updates after clients should have sent them, before it closes the
-    round without them: twice or four times as long while most of them come too late; 0: without limit."""
+    round without them; while most updates come too late, it waits two to four times as long; 0: without limit."""
     expire_after: int = Field(3, ge=1, le=MOST, json_schema_extra={"unit": "rounds", "decides": False})
     """After this many rounds without an update of a client, rounds close without waiting for it, until it sends
     one."""

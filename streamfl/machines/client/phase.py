@@ -69,11 +69,11 @@ class Phase(Enum):
     @property
     def waits(self) -> bool:
         """Tell whether the next step is the coordinator's, so that the client asks if no message comes."""
-        return self not in UNHURRIED
+        return self not in WAITS_FOR_NOBODY
 
 
 # What comes next is the client's own step, or nothing.
-UNHURRIED = (Phase.FILLING, Phase.GATHERING, Phase.LEFT)
+WAITS_FOR_NOBODY = (Phase.FILLING, Phase.GATHERING, Phase.LEFT)
 
 
 class Transition(NamedTuple):

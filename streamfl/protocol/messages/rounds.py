@@ -29,7 +29,7 @@ class Slot:
 
     # Whether the coordinator preconditions the step by second moments. In place of a difference clients then send the
     # sum over their records of the gradient of the loss, without a penalty: on the grid of the round, in regression
-    # as floats of 32 bits.
+    # in 8 significant bits.
     whitened: bool = False
 
     def is_for(self, client: str) -> bool:

@@ -66,7 +66,7 @@ class AgreedMixture:
         return replace(self, best=best, stacked=stacked)
 
     @property
-    def in_short(self) -> "AgreedMixture":
+    def in_few_bits(self) -> "AgreedMixture":
         """Return the mixture with means of squares in few bits."""
         norm, variance = np.minimum(in_bits(np.array([self.norm, self.variance])), LARGEST_SQUARE).tolist()
         return replace(self, norm=norm, variance=variance)

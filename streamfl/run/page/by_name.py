@@ -11,7 +11,7 @@ KINDS = {
     "restart": "Restart",
     "local drift": "Local drift",
     "inputs moved": "Inputs moved",
-    "inputs stuck": "Sensors that stand still",
+    "inputs stuck": "Stuck sensors",
     "notice": "Notice",
 }
 
@@ -45,7 +45,7 @@ def by_name(view: View) -> list[dict[str, Any]]:
     ]
     made = [
         _table("Features that moved", heads, features),
-        _table("Sensors that stand still", ["feature", "client", "#value", "since", "#times"], stuck),
+        _table("Stuck sensors", ["feature", "client", "#value", "since", "#times"], stuck),
         _table("Labels that changed", ["label", "newest change", "since", "#times"], labels),
     ]
     return [one for one in made if one["rows"]]

@@ -156,7 +156,7 @@ class AnnouncedChange(Event, frozen=True, tag="change"):
     of_candidates: int
     # The features that moved, with their means before and since, and at how many clients; 0 is all.
     moved: tuple[tuple[str, float | None, float | None, int], ...] = ()
-    stuck: tuple[tuple[str, str, float | None], ...] = ()  # features that stand still, their clients and values
+    stuck: tuple[tuple[str, str, float | None], ...] = ()  # stuck sensors, their clients and values
 
 
 class Over(Event, frozen=True, tag="over"):

@@ -54,7 +54,7 @@ BRANCHED = CHOSEN | {
     "join": "the model of clients that drifted in the same way before",
 }
 
-ALONE_NOT = "did not drift alone: other clients had the same drift"
+NOT_LOCAL = "did not drift alone: other clients had the same drift"
 
 
 def sections(
@@ -283,7 +283,7 @@ def _drift(card: Card, view: View) -> Sections:
 
 def _outcome(state: str, clients: int) -> str:
     """Return what happened to so many clients that drifted alone; "" for a state that is none."""
-    words = outcome_text(state, clients) if state in LOCAL else ALONE_NOT * (state == "corrected")
+    words = outcome_text(state, clients) if state in LOCAL else NOT_LOCAL * (state == "corrected")
     return f"{pronoun(clients)} {words}" if words else ""
 
 
@@ -299,14 +299,17 @@ def _sorted(view: View) -> list[ClientView]:
 
 def _waits(waits: Mapping[str, WaitingRecords]) -> Iterator[Sections]:
     """Yield the card of records that wait, if it is known of a client."""
-    known = {name: (one.unread or 0, one.unlearnt) for name, one in waits.items() if one.unlearnt is not None}
+    known = {name: one for name, one in waits.items() if one.unlearnt is not None}
     if not known:
         return
-    unread, unlearnt = (sum(each) for each in zip(*known.values(), strict=True))
-    most = max(known, key=lambda name: sum(known[name]))
-    where = f"; most at {ending(most)}: {count(sum(known[most]))}" if sum(known[most]) else ""
-    note = f"{count(unread)} not read yet, {count(unlearnt)} read and not learnt yet{where}"
-    yield card("Waiting records", count(unread + unlearnt), note, name="waiting", value=unread + unlearnt)
+    of_client = {name: (one.unread or 0) + (one.unlearnt or 0) for name, one in known.items()}
+    waiting, unread = sum(of_client.values()), sum(one.unread or 0 for one in known.values())
+    most = max(of_client, key=of_client.__getitem__)
+    where = f"; most at {ending(most)}: {count(of_client[most])}" if of_client[most] else ""
+    read = f"{count(unread)} not read yet, {count(waiting - unread)} read and not learnt yet"
+    if any(one.unread is None for one in known.values()):
+        read = "how many of them hosts have read is not known"
+    yield card("Waiting records", count(waiting), f"{read}{where}", name="waiting", value=waiting)
 
 
 def _client(client: ClientView, view: View, waits: WaitingRecords) -> list[Any]:

@@ -80,8 +80,8 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     >>> explains = found.model_copy(update={"moved": moved[:1], "cause": "excess", "labels": ("on",)})
     >>> moved_sentence(explains, clients=8).partition("8 clients")[2]
     ', so records of label on have been predicted worse (found in round 69).'
-    >>> moved_sentence(explains.model_copy(update={"moved": (), "spread": (2.0, 0.5)})).partition("Z), ")[2]
-    'features vary less (0.5 instead of 2), so records of label on have been predicted worse (found in round 69).'
+    >>> moved_sentence(explains.model_copy(update={"moved": (), "spread": (2.0, 1.0)})).partition("Z), ")[2]
+    'features vary 0.5 times as much as before, so records of label on have been predicted worse (found in round 69).'
     """
     began = since_time(found)
     since = f"Since round {count(found.since)}{f' ({began})' if began else ''}"
@@ -92,13 +92,12 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     told = [_readings(found.moved, clients)] if found.moved else []
     if found.spread is not None:
         before, after = found.spread
-        more = "more" if after > before else "less"
-        told.append(f"features vary {more} ({quantity(after)} instead of {quantity(before)})")
+        told.append(f"features vary {f'{quantity(after / before)} times as much as before' if before else 'now'}")
     return f"{since}, {', and '.join(told)}{worse} {at}."
 
 
 def stuck_sentence(found: DatedInputsStuck) -> str:
-    """Return which features stand still, where and since when, as one sentence.
+    """Return which sensors are stuck, where and since when, as one sentence.
 
     >>> from streamfl.protocol.messages import FeatureStuck
     >>> heat = FeatureStuck("heat", "m07", 61.2, since=68)

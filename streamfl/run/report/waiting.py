@@ -41,7 +41,10 @@ class LearntSpan(msgspec.Struct, array_like=True):
 
 
 class WaitingRecords(NamedTuple):
-    """About how many records wait: in the log, not read by a host; and read, but not learnt. None if unknown."""
+    """About how many records wait: in the log, not read by a host; and read, but not learnt. None if unknown.
+
+    If `unread` alone is unknown, `unlearnt` counts all that wait.
+    """
 
     unread: int | None = None
     unlearnt: int | None = None
@@ -50,7 +53,8 @@ class WaitingRecords(NamedTuple):
 def waiting(learnt: Mapping[str, LearntSpan], reaches: Mapping[str, PartitionReach]) -> WaitingRecords:
     """Return about how many records of a client wait, given how far its partitions go.
 
-    Where labels come later, these are the labels. Without knowing how far a host has read, all count as not learnt.
+    If labels have a topic of their own, waiting labels are counted. If it is not known how far a host has read,
+    all that wait count as not learnt.
 
     >>> learnt = {"p/0": LearntSpan(end=100, positions=100.0, records=50.0)}
     >>> waiting(learnt, {"p/0": PartitionReach(end=180, read=140)}), waiting(learnt, {"p/0": PartitionReach(180)})

@@ -1,4 +1,4 @@
-"""Sensors that stand still: found soon, told once, and not where standing still is the way of a feature."""
+"""Stuck sensors: found soon, told once, and not where standing still is the way of a feature."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamfl.learning.drift.inputs import RARE
 from streamfl.learning.drift.means import PAIRS
-from streamfl.learning.drift.standstill import FOLLOWS, Standstill, evidence_of
+from streamfl.learning.drift.standstill import FOLLOWS, StuckSensors, evidence_of
 from streamfl.protocol.moments import Moments
 from streamfl.wire import codec
 
@@ -21,7 +21,7 @@ Round = Callable[[np.random.Generator, int], np.ndarray]  # the values of round 
 
 def found(values: Round, rounds: int, one_in: int = 1) -> list[tuple[int, str, str, float, int]]:
     """Return round, feature, client, value and beginning of what was told; a client in so many sends its moments."""
-    rng, standstill, told = np.random.default_rng(7), Standstill(), []
+    rng, standstill, told = np.random.default_rng(7), StuckSensors(), []
     for t in range(1, rounds + 1):
         X = values(rng, t)
         sent = {f"c{i}": Moments.of(FEATURES, X[:, i]) for i in range(X.shape[1]) if i % one_in == t % one_in}
@@ -124,21 +124,23 @@ def test_single_records_that_differ_are_no_spell():
 
 
 def test_missing_values_and_clients_that_are_silent_change_nothing():
-    before = Standstill().after(1, {"c0": Moments.of(("heat",), np.array([[1.0], [2.0]]))})[0]
+    before = StuckSensors().after(1, {"c0": Moments.of(("heat",), np.array([[1.0], [2.0]]))})[0]
     after = before.after(2, {"c0": Moments.of(("heat",), np.full((10, 1), np.nan))})[0]
     assert np.array_equal(before.sums, after.sums) and before.after(3, {}) == (before, ())
 
 
 def test_no_more_pairs_are_watched_than_there_is_room_for_and_clients_that_leave_make_room():
     wide = {f"c{i}": Moments.of(tuple(f"x{j}" for j in range(300)), np.ones((1, 300))) for i in range(300)}
-    full, _ = Standstill().after(1, wide)
+    full, _ = StuckSensors().after(1, wide)
     assert len(full.clients) * len(full.features) <= PAIRS
     assert full.among({"c1"}, {"c1"}).clients == ("c1",)
 
 
 def test_it_is_saved_as_it_is():
-    standstill, _ = Standstill().after(1, {"c0": Moments.of(FEATURES, np.random.default_rng(0).normal(size=(9, 3)))})
-    restored = codec.decode(Standstill, codec.encode(standstill))
+    standstill, _ = StuckSensors().after(
+        1, {"c0": Moments.of(FEATURES, np.random.default_rng(0).normal(size=(9, 3)))}
+    )
+    restored = codec.decode(StuckSensors, codec.encode(standstill))
     assert np.array_equal(restored.sums, standstill.sums, equal_nan=True)
     assert (restored.clients, restored.features) == (standstill.clients, standstill.features)
 
@@ -163,7 +165,7 @@ descriptions = st.lists(st.tuples(st.sampled_from(["varies", "stands", "other"])
 @given(descriptions, st.integers(0, 2**16))
 def test_whatever_a_feature_does_it_is_told_at_most_as_often_as_its_longest_spell_can_double(course, seed):
     """And once more for each time that it varied long enough for spells to be forgotten."""
-    rng, standstill, told, t, varied = np.random.default_rng(seed), Standstill(), 0, 0, 0
+    rng, standstill, told, t, varied = np.random.default_rng(seed), StuckSensors(), 0, 0, 0
     course = [("varies", 200), *course]
     for what, rounds in course:
         for _ in range(rounds):

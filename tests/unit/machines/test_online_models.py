@@ -133,7 +133,7 @@ def as_sent(models: NativeState, records: Batch, version: int = 1) -> NativeLear
     learnt = reference(models, records, version).beyond(models.features, models.labels)
     if not models.features:
         return learnt
-    return replace(learnt, norms=in_bits(learnt.norms), mixture=learnt.mixture.in_short)
+    return replace(learnt, norms=in_bits(learnt.norms), mixture=learnt.mixture.in_few_bits)
 
 
 def after(records: Batch, labels: tuple[str, ...] = ("a", "b")) -> tuple[NativeState, NativeChange]:

@@ -60,7 +60,7 @@ class Arrivals:
             self._described = tuple(self._batches)
             self._batches.clear()
             self._records = 0
-        return replace(moments_of(self._described).aligned(tuple(features)).in_short, features=())
+        return replace(moments_of(self._described).aligned(tuple(features)).in_few_bits, features=())
 
     def forget_described(self) -> None:
         """Forget the records that an update has described: it is in the ledger."""

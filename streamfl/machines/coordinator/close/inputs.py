@@ -179,7 +179,7 @@ def with_stuck(
     threshold: float,
     members: Mapping[str, Member],
 ) -> tuple[Announcement, ...]:
-    """Return the announcements of a round with one of the features that stand still; `members` as of `with_moved`."""
+    """Return the announcements of a round with one of the stuck sensors; `members` as of `with_moved`."""
     if not stuck:
         return tuple(made)
     found = InputsStuck(

@@ -46,7 +46,7 @@ from streamfl.protocol.registry import Registry, TargetUnit
 # The years 1 and 9999 in milliseconds since 1970: other times cannot be told as dates.
 TIMES = (-62_135_596_800_000, 253_402_300_799_999)
 
-# What bounds allow for rounding: clients send sums as floats of 32 bits.
+# What bounds allow for rounding: clients send sums in 8 significant bits, and a client that is alone in 32.
 ROUNDING = 2.0**-23
 
 _NOTHING_SERVED = Served()

@@ -8,7 +8,7 @@ from streamfl.errors import PeerError
 from streamfl.learning.drift.input_baseline import InputBaseline
 from streamfl.learning.drift.inputs import Inputs
 from streamfl.learning.drift.spread_baseline import SpreadBaseline
-from streamfl.learning.drift.standstill import Standstill
+from streamfl.learning.drift.standstill import StuckSensors
 from streamfl.learning.influence import Influence
 from streamfl.learning.objectives import SeenLabels
 from streamfl.learning.profiles.base import Profile
@@ -63,7 +63,7 @@ class CoordinatorState:
     )  # their means since held-out records have been gathered
     # Likewise, how far the records of clients lie from the middle.
     spread_baseline: SpreadBaseline = field(default_factory=SpreadBaseline)
-    standstill: Standstill = field(default_factory=Standstill)  # which of them stood still for how long, by client
+    standstill: StuckSensors = field(default_factory=StuckSensors)  # which of them stood still how long, by client
     roster: Roster | None = None  # the clients that mask their sums in the open round; None if sums are not masked
     # By partition, the identity of the log that its positions in the ledger are of, where it is known.
     logs: dict[str, str] = field(default_factory=dict)

@@ -34,9 +34,9 @@ def learnt_as_sent(learnt: NativeLearnt, order: Order) -> NativeLearnt:
         visits=visits,
         table=table,
         norms=in_bits(learnt.norms),
-        moments=learnt.moments.in_short,
-        far=learnt.far.in_short,
-        mixture=learnt.mixture.in_short,
+        moments=learnt.moments.in_few_bits,
+        far=learnt.far.in_few_bits,
+        mixture=learnt.mixture.in_few_bits,
     )
 
 

@@ -207,7 +207,8 @@ function told([name, state, learnt, missed, records, rejected, refused, reason, 
   const parts = [`${name}: ${state}`, learnt ? `last learnt in round ${count(learnt)}` : "nothing learnt yet", `${counted(records, "record")}, ${count(rejected)} rejected`];
   if (value !== null) parts.push(`${MEASURES[measure]} lately ${measured(value, measure)}, NoChange ${measured(naive, measure)}`);
   if (pace !== null) parts.push(`${quantity(pace)} records a second lately`);
-  if (unlearnt !== null) parts.push(`about ${count(unread)} records not read yet, ${count(unlearnt)} read and not learnt yet`);
+  if (unlearnt !== null && unread === null) parts.push(`about ${counted(unlearnt, "record")} waiting; how many of them a host has read is not known`);
+  else if (unlearnt !== null) parts.push(`about ${count(unread)} records not read yet, ${count(unlearnt)} read and not learnt yet`);
   if (missed) parts.push(`${counted(missed, "round")} missed`);
   if (refused) parts.push(`${counted(refused, "message")} refused: ${reason}`);
   if (rejectedLabels) parts.push(rejectedLabels);

@@ -43,7 +43,7 @@ def made(folder: Path, template: str, name: str, *runs: dict[str, object]) -> st
 
 
 def test_before_300_machines_were_measured_the_page_says_so(tmp_path: Path) -> None:
-    assert made(tmp_path, "plant-300", "plant_300") == "300 machines were not measured."
+    assert made(tmp_path, "plant-300", "plant_300") == "We have not run this yet."
 
 
 def test_the_table_of_300_machines_has_no_learner_alone(tmp_path: Path) -> None:

@@ -107,6 +107,14 @@ class TestHeadline:
         assert card["note"] == "540 not read yet, 20 read and not learnt yet; most at c1: 500"
         assert not [one for one in sections(view)["cards"] if one["title"] == "Waiting records"]
 
+    def test_without_knowing_what_hosts_have_read_the_card_says_so(self):
+        view = heard(closed(1, [accepted("c0", 100), accepted("c1", 100)])).now
+        found = sections(view, reaches={"r.c0/0": PartitionReach(5100), "r.c1/0": PartitionReach(110, 105)})
+        assert (client(found, "c0")["unread"], client(found, "c0")["unlearnt"]) == (None, 5000)
+        (card,) = [one for one in found["cards"] if one["title"] == "Waiting records"]
+        assert card["value"] == 5010
+        assert card["note"] == "how many of them hosts have read is not known; most at c0: 5,000"
+
     def test_messages_that_only_came_too_late_are_not_said_to_be_refused(self):
         def note(*messages):
             return next(card["note"] for card in shown(*messages)["cards"] if card["name"] == "clients")
@@ -397,11 +405,11 @@ class TestDrifts:
         finding = {"round": 70, "epoch": 1, "since": 66, "statistic": 30.0, "threshold": 15.0}
         found = shown(InputsStuck(**finding, clients=("c0", "c1"), stuck=stuck))
         (card,) = found["drifts"]
-        assert (card["title"], card["clients"]) == ("Sensors that stand still", ["c0", "c1"])
+        assert (card["title"], card["clients"]) == ("Stuck sensors", ["c0", "c1"])
         assert "heat\\n has repeated 61.2 at client c1, and load" in card["sentence"]
         (table,) = found["tables"]
         assert (table["title"], table["rows"]) == (
-            "Sensors that stand still",
+            "Stuck sensors",
             [["load", "c0", "–", "round 66", "1"], ["heat\\n", "c1", "61.2", "round 66", "1"]],
         )
 
