@@ -46,7 +46,7 @@ class Plant:
         return f"{name}: {self._gains[name]:+.3f}"
 
     def told(self, what: str) -> list[Mapping[str, Any]]:
-        """Return the announcements of a change, after the first result of a part that was read after it."""
+        """Return the announcements of a change: those of moved inputs after it, others after its first result."""
         return [told for told in self.run["drifts"] if self._change(told) == what]
 
     def _change(self, told: Mapping[str, Any]) -> str | None:
@@ -55,14 +55,19 @@ class Plant:
         if told["kind"] == "latched" and DRIFTER in told["clients"]:
             return "alone" if "alone" in come else None
         if any(one[0] == SENSOR for one in told["moved"]):
-            return "recalibrated" if "recalibrated" in come else None
+            return "recalibrated" if self._begins("recalibrated", told) <= told["after"] else None
         of_all = [what for what in come if what != "alone"] if told["kind"] == "all" else []
         return max(of_all, key=come.__getitem__, default=None)
 
     def rounds(self, what: str) -> int:
-        """Return in which round the change was told first, counted from that of its first result as 1."""
-        first, told = self.run["first results"][what], self.told(what)[0]["after"]
-        return sum(first < at <= told for at in self.run["closed"])
+        """Return in which round the change was told first, counted from that in which it could be seen as 1."""
+        told = self.told(what)[0]
+        return sum(self._begins(what, told) < at <= told["after"] for at in self.run["closed"])
+
+    def _begins(self, what: str, told: Mapping[str, Any]) -> float:
+        """Return when a change could be seen: in readings as they come if inputs moved, else in the first result."""
+        first: float = (self.run["happened"] if told["kind"] == "inputs" else self.run["first results"])[what]
+        return first
 
     @property
     def of_nothing(self) -> list[Mapping[str, Any]]:
