@@ -65,7 +65,7 @@ MANY = 10_000
 
 # A client asks again after so many deadlines, and not before so many seconds.
 # docs/choices.md, "When a client asks again".
-DEADLINES, AT_LEAST = 6.0, 5.0
+DEADLINES, AT_LEAST = 2.0, 5.0
 
 # The least and the most seconds of a deadline that nobody has set: between them it is half of the interval.
 # docs/choices.md, "How long a round waits".
@@ -393,7 +393,7 @@ class ClientProcess(_Table):
         None,
         ge=SHORTEST,
         le=LONGEST,
-        json_schema_extra={"unit": "seconds", "unset": "six times `rounds.deadline`, and at least 5"},
+        json_schema_extra={"unit": "seconds", "unset": "twice `rounds.deadline`, and at least 5"},
     )
     """How long a client waits for an answer of the coordinator before it asks again; longer than the deadline,
     otherwise it asks again in every round that the deadline closes."""
