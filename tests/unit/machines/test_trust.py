@@ -26,6 +26,7 @@ from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.machines.coordinator.settings import CoordinatorSettings
+from streamfl.protocol.digits import BITS
 from streamfl.protocol.events import RecordsRead
 from streamfl.protocol.messages import Join, RegistryPublished, RoundOpened, Scores, Slot, Update
 from streamfl.protocol.records import Batch, Rejection, Span
@@ -109,10 +110,11 @@ class Round6:
         return np.concatenate([moments.ravel(), *slopes, *losses, *([s.loss, s.square] for s in new)])
 
     def precision(self) -> np.ndarray:
-        """Return how exact each of these numbers is: half a step of its grid, or a part in 2^24."""
+        """Return how exact each of these numbers is: half a step of its grid, or a part in 2^9."""
         rows = len(self.registry.features) + 1
         gradient = gradient_steps(self.opened.asks.exponents, rows)[:, 0] / 2
-        short = np.full(2 * (len(self.update.numbers.losses) + len(self.update.numbers.new)), 2.0**-20)
+        sums = 2 * (len(self.update.numbers.losses) + len(self.update.numbers.new))
+        short = np.maximum(np.abs(self.sent()[-sums:]), 1e-6) * 2.0 ** -(BITS + 1)
         second = second_steps(self.opened.asks.exponents, rows).ravel() / 2
         return np.concatenate([second, *(gradient for _ in self._trained()), short])
 
@@ -146,7 +148,7 @@ def test_ten_records_are_rebuilt_from_one_update_of_the_default_profile() -> Non
     X = nearest.x[:, None] * of.registry.scale + of.registry.mean
     for label in (0.0, 1.0):
         rebuilt, true = X[of.y == label], of.true[0][of.true[1] == label]
-        assert rebuilt[rebuilt[:, 0].argsort()] == pytest.approx(true[true[:, 0].argsort()], abs=0.02)
+        assert rebuilt[rebuilt[:, 0].argsort()] == pytest.approx(true[true[:, 0].argsort()], abs=0.2)
 
 
 def scarce(name: str, seed: int) -> Batch:
