@@ -5,7 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from streamfl.protocol.messages import InputsMoved, RoundOpened
+from streamfl.learning.drift.input_baseline import InputBaseline
+from streamfl.machines.coordinator.close.inputs import with_news
+from streamfl.protocol.messages import FeatureMoved, InputsMoved, LocalDrift, RoundOpened
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
@@ -80,6 +82,14 @@ def test_an_alarm_that_an_announced_move_explains_is_not_announced_as_another():
     assert SINCE - 20 <= found.round <= SINCE - 20 + 1
     assert [(one.feature, one.clients) for one in found.moved] == [("heat", ())]
     assert replayed.result.restarts == replayed.result.local_drifts == ()
+
+
+def test_a_drift_names_what_moved_with_it_although_that_was_announced_before():
+    heat = FeatureMoved("heat", 60.0, 46.0, (), CLIENTS, SINCE, 12.0)
+    found = {"round": SINCE, "epoch": 1, "since": SINCE, "statistic": 12.0, "threshold": 9.2, "moved": (heat,)}
+    drift, inputs = LocalDrift(clients=("c0",), state="latched", **found), InputsMoved(**found)
+    assert with_news((drift, inputs), InputBaseline().with_announced(SINCE - 1, [heat])) == (drift,)
+    assert with_news((drift, inputs), InputBaseline()) == (drift, inputs)
 
 
 def test_of_a_total_of_all_clients_it_is_known_that_something_moved():

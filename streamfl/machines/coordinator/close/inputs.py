@@ -36,10 +36,9 @@ _ROUNDED = 1 / 8
 
 
 def inputs_after(
-    closing: Closing, decided: Decisions, state: CoordinatorState
+    closing: Closing, decided: Decisions, state: CoordinatorState, sent: Mapping[str, Moments]
 ) -> tuple[Inputs, tuple[FeatureMoved, ...]]:
     """Return what is remembered of the means of features after a round, and which of them moved."""
-    sent = described(closing, state.registry)
     if are_arrivals_compared(closing):
         is_whole = 2 * len(sent) >= len(closing.senders)
     else:
@@ -129,7 +128,7 @@ def _by_client(closing: Closing, moments: Callable[[Update], Moments | None]) ->
 
 
 def with_news(made: Sequence[Announcement], baseline: InputBaseline) -> tuple[Announcement, ...]:
-    """Return the announcements of a round, without explanations of alarms by moves that were announced before."""
+    """Return the announcements of a round, without those of moved inputs that were announced before."""
 
     def is_known(each: Announcement) -> bool:
         return isinstance(each, InputsMoved) and bool(each.moved) and not baseline.is_news(each.round, each.moved)
