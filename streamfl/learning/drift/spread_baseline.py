@@ -9,7 +9,7 @@ every round, and what chance does to it is measured by how much it changes from 
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import median_low
+from statistics import median, median_high, median_low
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,6 +22,11 @@ from streamfl.protocol.digits import significant
 # The deviation over all features must differ by at least this factor, at half of the clients in the same direction.
 # docs/choices.md, "When only the inputs move".
 MIN_FACTOR = 1.25
+
+# A client's variance counts as at most so many times the median one: a client of spread that swings, or of a thousand
+# times as many records, would hide what all others show.
+# docs/choices.md, "When only the inputs move".
+MOST_VARIANCE = 8.0
 
 _SINCE, _REGISTRY, _RECORDS, _MEAN, _LAST_RECORDS, _LAST, _STEPS, _SQUARES = range(8)
 
@@ -63,7 +68,9 @@ class SpreadBaseline:
     def moved(self, sent: Mapping[str, Spread], *, registry: int) -> tuple[float, float] | None:
         """Return the root mean square of z before and now, over the clients compared, if it surely differs.
 
-        As for means: a client counts for at most `MIN_STANDARD_ERRORS`, so of several none alone decides.
+        It must be sure by the sum over clients, of which each counts for at most `MIN_STANDARD_ERRORS`, or by the
+        median client, with one client fewer than there are; and half of them must be off by `MIN_FACTOR` in the same
+        direction. So a minority can neither make features differ nor hide that they do. Medians are returned.
 
         Parameters
         ----------
@@ -78,15 +85,19 @@ class SpreadBaseline:
         steps = float(self.sums[_STEPS, same].sum())
         if not known or not steps:
             return None
+        variance = _usual_variance(self.sums[:, same])
         own = self.sums[:, [places[name] for name in known]]
         records, now = np.array([[sent[name].records, math.log(sent[name].square)] for name in known]).T
-        by, deviation = now - own[_MEAN], math.sqrt(max(float(self.sums[_SQUARES, same].sum()) / steps, _TINY))
+        by, deviation = now - own[_MEAN], math.sqrt(max(variance, _TINY))
         off = as_normal(by / (deviation * np.sqrt(1.0 / records + 1.0 / own[_RECORDS])), np.full(len(by), steps))
-        sure = float(together(off[:, None])[0])
-        differs = median_low((by * np.sign(sure)).tolist()) >= 2.0 * math.log(MIN_FACTOR)
-        if abs(sure) < MIN_STANDARD_ERRORS - 1e-9 or not differs:
+        way = math.copysign(1.0, median(by.tolist()))
+        of_all = way * float(together(off[:, None])[0])
+        of_half = median_low((way * off).tolist()) * math.sqrt(len(off) - 1) / _MEDIAN
+        differs = median_low((way * by).tolist()) >= 2.0 * math.log(MIN_FACTOR)
+        if max(of_all, of_half) < MIN_STANDARD_ERRORS - 1e-9 or not differs:
             return None
-        return significant(math.exp(float(own[_MEAN].mean()) / 2.0)), significant(math.exp(float(now.mean()) / 2.0))
+        before, after = (math.exp(median(each.tolist()) / 2.0) for each in (own[_MEAN], now))
+        return significant(before), significant(after)
 
     def after(self, sent: Mapping[str, Spread], *, registry: int, since: Callable[[str], int]) -> "SpreadBaseline":
         """Return the baseline after a round.
@@ -113,8 +124,22 @@ class SpreadBaseline:
         return replace(self, clients=tuple(self.clients[i] for i in kept), sums=self.sums[:, kept])
 
 
-# The least variance of a logarithm: that of rounding.
-_TINY = 1e-12
+# The least variance of a logarithm: that of rounding. The standard error of a median of many normal numbers, in that
+# of their mean.
+_TINY, _MEDIAN = 1e-12, math.sqrt(math.pi / 2.0)
+
+
+def _usual_variance(sums: FloatArray) -> float:
+    """Return the variance of the logarithm of one record, by the steps of all clients, shape (8, clients).
+
+    >>> sums = np.zeros((8, 4))
+    >>> sums[_STEPS], sums[_SQUARES] = (3.0, 3.0, 1.0, 0.0), (6.0, 3.0, 900.0, 0.0)
+    >>> _usual_variance(sums)
+    6.333333333333333
+    """
+    of_steps = sums[_STEPS] > 0.0
+    each = sums[_SQUARES, of_steps] / sums[_STEPS, of_steps]
+    return float(np.minimum(each, MOST_VARIANCE * median_high(each.tolist())).mean())
 
 
 def _add(own: FloatArray, spread: Spread, registry: int, since: int) -> None:

@@ -55,6 +55,40 @@ def test_neither_one_client_of_two_nor_three_liars_of_thirteen_can_make_features
         assert known(clients).moved(alike(clients, 9.0), registry=1) is not None
 
 
+@pytest.mark.parametrize("square", [9.0, 1 / 9])
+@pytest.mark.parametrize("odd", ["swings", "a thousand times as many records"])
+@pytest.mark.parametrize(("clients", "of_odd"), [(5, 1), (13, 6)])
+def test_a_minority_whose_spread_is_odd_hides_nothing(clients: int, of_odd: int, odd: str, square: float) -> None:
+    """All others vary by a factor of three more or less; the odd ones swing by e^40, or differ by 0.3 as ever."""
+    baseline, names = SpreadBaseline(), [f"c{i}" for i in range(of_odd)]
+
+    def with_odd(sent: dict[str, Spread], t: int) -> dict[str, Spread]:
+        if odd == "swings":
+            return sent | {name: Spread(50, math.exp(20.0 * (-1) ** t)) for name in names}
+        return sent | {name: Spread(50_000, math.exp(0.3 * (-1) ** t)) for name in names}
+
+    for t, sent in enumerate(rounds(clients, 6)):
+        baseline = baseline.after(with_odd(sent, t), registry=1, since=lambda _: 1)
+    for t in range(2):
+        assert baseline.moved(with_odd(alike(clients, square), t), registry=1) is not None
+
+
+def test_what_is_reported_is_of_the_median_client() -> None:
+    sent = {f"c{i}": Spread(50, square) for i, square in enumerate((4.0, 9.0, 16.0, 25.0, 1e300))}
+    _, after = known(5).moved(sent, registry=1) or (0.0, 0.0)
+    assert after == pytest.approx(4.0)
+
+
+def test_a_client_that_never_varies_makes_honest_ones_differ_no_more() -> None:
+    """It says that all records lie as far from the middle, and at the alarm that they lie far out: 2 of 300."""
+    rng, baseline, found = np.random.default_rng(7), SpreadBaseline(), 0
+    for t in range(300):
+        sent = {f"c{i}": Spread(20, float((rng.normal(size=(20, 6)) ** 2).mean())) for i in range(3)}
+        found += baseline.moved(sent | {"c0": Spread(20, 1e9)}, registry=1) is not None
+        baseline = baseline.after(sent | {"c0": Spread(20, 1.0)}, registry=1, since=lambda _, t=t: t // 12 * 12)
+    assert found <= 2
+
+
 @pytest.mark.parametrize("tail", [2.0, 3.0, 30.0])
 @pytest.mark.parametrize("clients", [1, 4, 20])
 def test_records_that_spread_as_ever_seldom_differ(tail: float, clients: int) -> None:
