@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 
 from streamfl.arrays import IntArray
 from streamfl.online.native.private.last_answer import PastPrediction
+from streamfl.sampling import digest
 
-# The most numbers that are kept for records without labels: 8 MB a client.
-MOST_NUMBERS = 2**20
+# The most numbers that are kept for records without labels: 8 MB a client. Without room for more, one record in so
+# many takes the place of others. docs/choices.md, "The last answer".
+MOST_NUMBERS, ONE_IN = 2**20, 4
 
 
 @dataclass
@@ -16,7 +18,8 @@ class PastPredictions:
     When a record's label comes, the other experts have learnt labels that they did not know when they predicted the
     record. Compared then, they would always look better than what follows the last answer. So the outer mixture
     learns by what each expert said when the record was answered. After a restart of the process that is lost, and
-    such records only change what the last answer is.
+    such records only change what the last answer is. So do records for which there was no room. Chance draws which
+    these are: if the oldest were forgotten, none would be left where labels come later than room lasts.
 
     Examples
     --------
@@ -32,18 +35,24 @@ class PastPredictions:
     """
 
     _kept: dict[int, PastPrediction] = field(default_factory=dict)
+    _positions: list[int] = field(default_factory=list)  # of what is kept, in any order
+    _places: dict[int, int] = field(default_factory=dict)  # of each position in this list
     _numbers: int = 0
     _learnt: set[int] = field(default_factory=set)
 
     def keep(self, position: int, said: PastPrediction | None) -> None:
-        """Keep what was said of the record at a position; the oldest is forgotten if all would be too large."""
+        """Keep what was said of the record at a position, if there is room or it takes the place of others."""
         self._forget(position)
         if said is None:
             return
-        self._kept[position] = said
+        drawn = digest("place", position)
+        while self._numbers + said.parts.size > MOST_NUMBERS:
+            if drawn % ONE_IN or not self._positions:
+                return
+            self._forget(self._positions[drawn // ONE_IN % len(self._positions)])
+        self._kept[position], self._places[position] = said, len(self._positions)
+        self._positions.append(position)
         self._numbers += said.parts.size
-        while self._numbers > MOST_NUMBERS:
-            self._forget(next(iter(self._kept)))
 
     def of(self, positions: IntArray) -> list[PastPrediction | None]:
         """Return what was said of records that are learnt now, and again if their update is made again."""
@@ -59,4 +68,9 @@ class PastPredictions:
 
     def _forget(self, position: int) -> None:
         said = self._kept.pop(position, None)
-        self._numbers -= 0 if said is None else said.parts.size
+        if said is None:
+            return
+        self._numbers -= said.parts.size
+        place, last = self._places.pop(position), self._positions.pop()
+        if last != position:
+            self._positions[place], self._places[last] = last, place
