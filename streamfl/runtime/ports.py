@@ -528,7 +528,12 @@ class PartitionEnds(Protocol):
     def of(self, partitions: Collection[str]) -> Mapping[str, PartitionReach]:
         """Return it by the names of partitions in the ledger, without those of which it is not known.
 
-        It raises nothing, and does not wait for a log that does not answer.
+        Raises
+        ------
+        PeerError
+            The log does not answer.
+        UsageError
+            The log-in may not ask.
         """
         ...
 

@@ -262,6 +262,7 @@ class KafkaConnector:
         self, placement: Placement, records: RecordFormat, delayed_labels: LabelTopics | None = None
     ) -> KafkaPartitionEnds:
         """Return what tells how far the partitions go that clients read."""
+        self._require_rights("page", self._federated(placement, delayed_labels))
         return KafkaPartitionEnds(
             self._connection, self._topics, self._read_placement(placement, delayed_labels), records.stride
         )

@@ -2,19 +2,15 @@
 
 from collections.abc import Collection
 
-import structlog
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from streamfl.errors import PeerError, UsageError
 from streamfl.runtime.log.placement import partition_of
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import PartitionReach, Placement
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.coordinator.ends import ends_of
 from streamfl_connectors.kafka.hosts.settled import SettledOffset
-
-LOG = structlog.get_logger("streamfl.kafka")
 
 
 class KafkaPartitionEnds:
@@ -33,8 +29,7 @@ class KafkaPartitionEnds:
     def __init__(self, connection: Connection, topics: Topics, placement: Placement, stride: int) -> None:
         self._connection, self._topics = connection, topics
         self._placement, self._stride = placement, stride
-        self._admin: KafkaAdminClient | None = None
-        self._told = ""
+        self._admin = connection.admin()
 
     def of(self, partitions: Collection[str]) -> dict[str, PartitionReach]:
         """Return how far partitions go, by their names in the ledger; without those of which that is not known."""
@@ -42,16 +37,9 @@ class KafkaPartitionEnds:
         named = {name: TopicPartition(*place) for name, place in places.items() if place is not None}
         if not named:
             return {}
-        try:
-            with explained(self._connection.settings):
-                self._admin = self._admin or self._connection.admin()
-                ends = ends_of(self._admin, [*named.values()])
-                read = self._read(self._admin, [one for one in named.values() if ends.get(one)])
-        except (PeerError, UsageError) as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                LOG.info("how many records wait is not known", reason=self._told)
-            return {}
+        with explained(self._connection.settings):
+            ends = ends_of(self._admin, [*named.values()])
+            read = self._read([one for one in named.values() if ends.get(one)])
         return {
             name: PartitionReach(end * self._stride, None if at is None else at * self._stride)
             for name, one in named.items()
@@ -59,16 +47,15 @@ class KafkaPartitionEnds:
             for at in [read.get(one)]
         }
 
-    def _read(self, admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+    def _read(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
         """Return how far hosts have read partitions, by what they commit; without the right to see that, nothing."""
         group = self._topics.clients_group
         try:
-            committed = admin.list_group_offsets({group: partitions})[group] if partitions else {}
+            committed = self._admin.list_group_offsets({group: partitions})[group] if partitions else {}
         except kafka_errors.GroupAuthorizationFailedError:
             return {}
         return {one: SettledOffset.of(at).read_before for one, at in committed.items()}
 
     def close(self) -> None:
         """Close the connection."""
-        if self._admin is not None:
-            self._admin.close()
+        self._admin.close()

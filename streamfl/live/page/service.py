@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import structlog
@@ -12,6 +12,7 @@ from streamfl.errors import PeerError, UsageError
 from streamfl.live.http.serving import serving
 from streamfl.live.page.app import app
 from streamfl.live.page.history import PageHistory
+from streamfl.live.page.lag import lag_of
 from streamfl.live.page.letters import Letters
 from streamfl.live.page.source import PageSource
 from streamfl.live.settings.settings import address
@@ -29,9 +30,6 @@ FIRST = 100
 
 # While the whole log is read, its end is looked at once in this many reads.
 END_EVERY = 10
-
-# Seconds between two questions how far partitions go.
-REACH_EVERY = 5.0
 
 # Seconds until a log that did not answer is asked again.
 PAUSE = 1.0
@@ -119,7 +117,7 @@ def serve_page(
     names
         Names under which browsers may ask for it, besides those of this machine and any address.
     reach
-        Returns what tells how far partitions go; None if the log cannot tell.
+        Connects to the log to ask how far partitions go; None if it cannot tell.
 
     Raises
     ------
@@ -131,8 +129,6 @@ def serve_page(
         LOG.info("page", url=stack.enter_context(shown(source, where, names)))
         unread, silent = Tally(LOG, "the federation cannot be read yet"), Tally(LOG, "the log does not answer")
         reading: PageReader | None = None
-        reaching: PartitionEnds | None = None
-        due = 0.0
         while not stop.requested:
             try:
                 if reading is None:
@@ -141,10 +137,8 @@ def serve_page(
                     stack.callback(whole.close)
                     reading = PageReader(source, end, whole)
                     if reach is not None:
-                        reaching = stack.enter_context(closing(reach()))
+                        stack.enter_context(lag_of(source, reach))
                 reading.step(time.time())
-                if reaching is not None and time.monotonic() >= due:
-                    source.reaches, due = reaching.of(source.partitions()), time.monotonic() + REACH_EVERY
             except PeerError as error:
                 (unread if reading is None else silent).note(name, str(error))
                 if reading is None:

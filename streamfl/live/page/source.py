@@ -30,19 +30,25 @@ class PageSource:
     letters: Letters = field(default_factory=Letters)  # its dead letters
     status: Callable[[], Sections] = dict  # what is said of the reading itself: how far it is, and what it left out
     clock: Callable[[], float] = time.time  # seconds since 1970
-    reaches: Mapping[str, PartitionReach] = field(default_factory=dict)  # how far the partitions of clients go
+    # How far the partitions of clients go, and how often that has changed.
+    reaches: Mapping[str, PartitionReach] = field(default_factory=dict)
+    reach_changes: int = 0
 
     @property
     def version(self) -> tuple[int, int, int, int, int, str]:
         """Return what differs whenever the page would show something else."""
         history = self.history
         minutes = stalled_minutes(history.now, self._milliseconds)
-        reaches = hash(frozenset(self.reaches.items()))
-        return id(history), history.changes, self.letters.changes, minutes, reaches, repr(self.status())
+        return id(history), history.changes, self.letters.changes, minutes, self.reach_changes, repr(self.status())
 
     @property
     def _milliseconds(self) -> int:
         return int(1000.0 * self.clock())
+
+    def take_reaches(self, reaches: Mapping[str, PartitionReach]) -> None:
+        """Take how far the partitions of clients go now."""
+        if reaches != self.reaches:
+            self.reaches, self.reach_changes = reaches, self.reach_changes + 1
 
     def partitions(self) -> set[str]:
         """Return the partitions of the clients that take part."""

@@ -503,6 +503,8 @@ class TestRights:
             case "watch":
                 with closing(connector.watcher(last=None, letters=False)) as watcher:
                     watcher.read()
+            case "page" if need.right == "DESCRIBE":
+                connector.reach(placement, JSON).close()
             case "page":
                 with closing(connector.watcher(last=None)) as watcher:
                     while not watcher.read():

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[3]
 COMMAND = str(Path(sys.executable).parent / "streamfl")
 
 READ_BY_PAGES = [("READ", "TOPIC", "f.control"), ("READ", "TOPIC", "f.dead-letter")]
+SEEN_BY_PAGES = [("TOPIC", "r.", "PREFIXED"), ("TOPIC", "l.", "PREFIXED"), ("GROUP", "f.clients", "LITERAL")]
 
 WHOLE = Federated(Topics("f"), ("r.*",), ("l.*",), Unlabelled(("u",), exactly_once=True))
 REPARTITIONED = Federated(Topics("f"), ("r",), ("l",), is_repartitioned=True)
@@ -61,9 +62,12 @@ def test_a_watcher_reads_what_the_coordinator_tells_and_nothing_else():
     assert granted(WHOLE, "watch") == {("READ", "TOPIC", "f.control", "LITERAL")}
 
 
-def test_a_page_reads_dead_letters_too_and_does_without():
-    assert granted(WHOLE, "page") == {(*right, "LITERAL") for right in READ_BY_PAGES}
-    assert [need.name for need in WHOLE.needs("page") if not need.vital] == ["f.dead-letter"]
+def test_a_page_reads_dead_letters_too_sees_how_far_records_go_and_does_without():
+    reads = {(*right, "LITERAL") for right in READ_BY_PAGES}
+    assert granted(WHOLE, "page") == reads | {("DESCRIBE", *seen) for seen in SEEN_BY_PAGES}
+    assert [need.name for need in WHOLE.needs("page") if need.vital] == ["f.control"]
+    repartitioned = {need.name for need in REPARTITIONED.needs("page")}
+    assert {"f.client-records", "f.client-labels", "f.clients"} <= repartitioned
 
 
 def test_only_the_coordinator_speaks_as_it_and_only_hosts_as_clients():
@@ -181,10 +185,9 @@ def page_table():
     columns = ("READ", "WRITE", "DESCRIBE", "CREATE")
     lines = ["| role | reads | writes | sees | may make | group, transactional id |", "| --- " * 6 + "|"]
     for role, rows in ROLES.items():
-        cells = [
-            ", ".join(cell(row) for row in rows if (row.kind, row.right) == ("topic", right)) for right in columns
-        ]
-        others = ", ".join(cell(row, row.kind) for row in rows if row.kind != "topic")
+        of_topics = [row for row in rows if row.kind == "topic" or row.right == "DESCRIBE"]
+        cells = [", ".join(cell(row, row.kind) for row in of_topics if row.right == right) for right in columns]
+        others = ", ".join(cell(row, row.kind) for row in rows if row not in of_topics)
         lines.append(f"| {' | '.join([role, *cells, others])} |".replace("|  |", "| |").replace("|  |", "| |"))
     return "\n".join(lines)
 

@@ -1,7 +1,8 @@
 """Tells which rights a log-in has.
 
-For topics the brokers report the rights of a log-in. For groups a commit to a topic that does not exist is tried, and
-the reason of its refusal shows whether there is a right. Transactional ids are looked up.
+For topics the brokers report the rights of a log-in. For groups its offsets are asked for or, if it is to be read, a
+commit to a topic that does not exist is tried: the refusal shows whether there is a right. Transactional ids are
+looked up.
 """
 
 import re
@@ -64,8 +65,7 @@ def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
         The roles whose groups it may join.
     """
     best = max(share[role] for role in share if role not in SMALL)
-    # What the page reads next to the control topic is all that tells it from watch.
-    small = {role for role in SMALL if share.get(role, 0.0) >= (1.0 if role == "page" else 0.5)}
+    small = {role for role in SMALL if share.get(role, 0.0) >= 0.5}
     if best < 0.5 and small:
         return small
     return {
@@ -122,7 +122,7 @@ class LogInRights:
             case "topic":
                 return has_topic(need.right, described[need.name])
             case "group":
-                return self._has_group(need.name)
+                return self._has_group(need.right, need.name)
             case _:
                 return self._has_transactions(need.name)
 
@@ -132,15 +132,20 @@ class LogInRights:
         described = self._described(names or {f"{beginning}of-nobody"})
         return all(has_topic(need.right, topic) for topic in described.values())
 
-    def _has_group(self, group: str) -> bool:
+    def _has_group(self, right: str, group: str) -> bool:
         nowhere = TopicPartition(f"{self._federated.topics.federation}.check", 0)
         denied = kafka_errors.GroupAuthorizationFailedError
         try:
+            if right == "DESCRIBE":
+                _once_loaded(lambda: self._admin.list_group_offsets({group: [nowhere]}))
+                return True
             answers = _once_loaded(
                 lambda: self._admin.alter_group_offsets(group, {nowhere: OffsetAndMetadata(0, "", -1)})
             )
         except denied:
             return False
+        except kafka_errors.TopicAuthorizationFailedError:
+            return True  # the group could be asked
         return denied not in answers.values()
 
     def _has_transactions(self, name: str) -> bool:

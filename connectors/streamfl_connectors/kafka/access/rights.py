@@ -104,7 +104,13 @@ ROLES: Mapping[str, tuple[Row, ...]] = {
         *_rows("CREATE", "topic", "predictions"),
     ),
     "watch": _rows("READ", "topic", "control"),
-    "page": (*_rows("READ", "topic", "control"), *_rows("READ", "topic", "dead_letters", vital=False)),
+    "page": (
+        *_rows("READ", "topic", "control"),
+        *_rows("READ", "topic", "dead_letters", vital=False),
+        *_rows("DESCRIBE", "topic", "records", "labels", vital=False),
+        *_rows("DESCRIBE", "topic", "repartitioned", when=REPARTITIONED, vital=False),
+        *_rows("DESCRIBE", "group", "clients", vital=False),
+    ),
     "producer": (
         *_rows("WRITE", "topic", "records", "labels", "unlabelled"),
         *_rows("CREATE", "topic", "records", "labels", "unlabelled"),
