@@ -8,6 +8,7 @@ from streamfl.learning.fixed_point import largest_part
 from streamfl.learning.grid import second_steps
 from streamfl.learning.online_models import Covered
 from streamfl.online.native.merging.rounding import ROOM
+from streamfl.protocol.digits import BITS
 from streamfl.protocol.moments import LARGEST, Moments
 from streamfl.protocol.native.extremes import are_sound as are_extremes
 from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
@@ -168,8 +169,9 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
         return "a centre of online models is out of the range of targets"
     if not are_extremes(learnt.extremes) or (learnt.extremes and learnt.labels):
         return "the least and the largest target of online models are impossible"
-    # Standardised values are clipped, and a record touches one cell of each fern.
-    if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= FERNS + 1.0 + FARTHEST**2 * len(learnt.features):
+    # Standardised values are clipped, and a record touches one cell of each fern; norms are sent in few bits.
+    longest = (1.0 + 2.0**-BITS) * (FERNS + 1.0 + FARTHEST**2 * len(learnt.features))
+    if not 0.0 <= learnt.norms.min() <= learnt.norms.max() <= longest:
         return "norms of online models are out of range"
     return None
 

@@ -10,11 +10,13 @@ from native_streams import Stream, agreed, drawn, learnt
 from streamfl.bounds import NAMED
 from streamfl.learning.online_models import Covered
 from streamfl.online.native.learner import NativeLearner
+from streamfl.online.native.merging import admission
 from streamfl.online.native.merging.admission import wrong_learnt
+from streamfl.protocol.digits import in_bits
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.native.models import NativeState
-from streamfl.protocol.native.settings import FERNS, KINDS, ROWS, NativeSettings
+from streamfl.protocol.native.settings import FARTHEST, FERNS, KINDS, ROWS, NativeSettings
 from streamfl.protocol.native.steps import Steps
 
 pytestmark = pytest.mark.compiles
@@ -91,6 +93,17 @@ def test_features_that_began_again_are_measured_out_of_turn():
     told = replace(of_known(measured=True), again=("x",))
     assert wrong(told, measured=False) is None
     assert wrong(replace(told, moments=NOTHING), measured=False) == "moments of online models are of other features"
+
+
+def test_the_largest_norm_is_admitted_also_if_few_bits_round_it_up():
+    """Each of 2,013 features is clipped in each record: a norm of 50,326, which is sent as 50,432."""
+    for features in range(3, 4097, 10):
+        names = ("x",) * features
+        sent = replace(GOOD, features=names, norms=in_bits(np.full(2, 1.0 + FARTHEST**2 * features)))
+        assert admission._wrong_numbers(sent, 3) is None
+        assert features != 2013 or sent.norms[0] == 50_432.0
+    far = replace(sent, norms=1.01 * sent.norms)
+    assert admission._wrong_numbers(far, 3) == "norms of online models are out of range"
 
 
 def test_pairs_of_labels_are_those_of_the_records_one_after_another():
