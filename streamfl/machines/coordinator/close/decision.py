@@ -15,7 +15,14 @@ def decide(closing: Closing, standing: Standing) -> tuple[Closing, Decisions | D
     state, profile = standing.state, standing.state.profile
     seen, aggregation = observe(closing, standing)
     alarm = state.alarm_or_order(profile.close(seen))
-    closing = replace(closing, observed=seen, aggregation=aggregation, readings=dict(profile.readings()))
+    closing = replace(
+        closing,
+        observed=seen,
+        aggregation=aggregation,
+        readings=dict(profile.readings()),
+        means=lasting_moments(closing, state.registry),
+        spreads=spreads(closing, state.registry),
+    )
     if alarm is None:
         return closing, profile.advance(state.round)
     seen = _with_inputs(seen, closing, standing, aggregation.outliers)
@@ -30,8 +37,8 @@ def _with_inputs(
         return seen
     state = standing.state
     judges = {update.client for update in closing.counted.updates} - {*closing.opened.apart} - outliers
-    means = {name: each for name, each in lasting_moments(closing, state.registry).items() if name in judges}
-    wide = {name: each for name, each in spreads(closing, state.registry).items() if name in judges}
+    means = {name: each for name, each in closing.means.items() if name in judges}
+    wide = {name: each for name, each in closing.spreads.items() if name in judges}
     return replace(
         seen,
         moved=state.input_baseline.moved(state.round, means),

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from streamfl.learning.drift.evidence import RoundEvidence
+from streamfl.learning.drift.spread_baseline import Spread
 from streamfl.learning.influence import Influence
 from streamfl.machines.coordinator.names import Grant
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation
 from streamfl.machines.coordinator.round.open_round import OpenRound
 from streamfl.protocol.alarm import Reading
 from streamfl.protocol.messages import Update
+from streamfl.protocol.moments import Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,10 @@ class Closing:
     # How contributions to the round are combined, also those of candidates.
     aggregation: RoundAggregation | None = None
     readings: Mapping[str, Reading] = field(default_factory=dict)  # the detectors' readings after the round
+    # By client, the moments of features in the form that updates always have; and how far records lie from the
+    # middle.
+    means: Mapping[str, Moments] = field(default_factory=dict)
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
     # The clients whose updates are put off to the next entry, because nothing is learnt in this one; else None.
     excluded: frozenset[str] | None = None
 
