@@ -1,12 +1,13 @@
 """Features that move while labels follow as before: announced by name, in replay as live, and nothing restarts."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
 from streamfl.learning.drift.input_baseline import InputBaseline
-from streamfl.machines.coordinator.close.inputs import with_news
+from streamfl.machines.coordinator.close.inputs import _moves, with_news
 from streamfl.protocol.messages import FeatureMoved, InputsMoved, LocalDrift, RoundOpened
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
@@ -82,6 +83,28 @@ def test_an_alarm_that_an_announced_move_explains_is_not_announced_as_another():
     assert SINCE - 20 <= found.round <= SINCE - 20 + 1
     assert [(one.feature, one.clients) for one in found.moved] == [("heat", ())]
     assert replayed.result.restarts == replayed.result.local_drifts == ()
+
+
+def test_a_move_that_explains_an_alarm_is_announced_once_although_others_show_it_a_round_later():
+    """The alarm comes in round 80, in which one client sends moments; in round 81 all do, and show the move."""
+    replayed, (found,), _ = run(is_hard=True)
+    assert (found.round, found.cause) == (SINCE, "excess")
+    assert [(one.feature, one.clients) for one in found.moved] == [("heat", ("c0",))]
+    assert replayed.result.restarts == replayed.result.local_drifts == ()
+
+
+def test_features_that_vary_more_are_announced_once():
+    """Not the same again, but if they vary more yet, or less."""
+    found = {"epoch": 1, "since": SINCE, "statistic": 12.0, "threshold": 9.2, "cause": "excess"}
+    told = InputsMoved(round=SINCE, spread=(1.0, 4.0), **found)
+    known = InputBaseline().with_announced(SINCE, _moves(told), is_early=True)
+    same, late = replace(told, round=SINCE + 36, spread=(1.2, 4.5)), replace(told, round=SINCE + 37)
+    more, less = replace(told, round=SINCE + 36, spread=(2.0, 9.0)), replace(told, spread=(4.0, 1.0))
+    assert with_news((told, same, late, more, less), known) == (late, more, less)
+    heat = FeatureMoved("heat", 60.0, 46.0, (), CLIENTS, SINCE, 12.0)
+    both = replace(told, moved=(heat,))
+    assert with_news((both,), known) == (both,)
+    assert with_news((both,), known.with_announced(SINCE, [heat])) == ()
 
 
 def test_a_drift_names_what_moved_with_it_although_that_was_announced_before():

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
-from streamfl.learning.drift.inputs import APART, KNOWN, NAMED
+from streamfl.learning.drift.inputs import APART, KNOWN, NAMED, NEXT_TO
 from streamfl.learning.drift.means import room_for
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureMoved
@@ -47,6 +47,9 @@ class Announced:
     after: float
     clients: tuple[str, ...]  # empty if it did at all of them
     round: int
+    # Whether these are only the clients whose turn it was at an alarm: the others describe their records in the next
+    # rounds.
+    is_early: bool = False
 
     def covers(self, t: int, moved: FeatureMoved) -> bool:
         """Tell whether people know of a move in round t by this announcement."""
@@ -54,7 +57,8 @@ class Announced:
             return False
         shift, now = self.after - self.before, moved.after - self.before
         is_same = shift * (moved.after - moved.before) > 0.0 and abs(now) <= FARTHER * abs(shift)
-        return is_same and (not self.clients or (bool(moved.clients) and set(moved.clients) <= set(self.clients)))
+        of_all = not self.clients or (self.is_early and t <= self.round + NEXT_TO)
+        return is_same and (of_all or (bool(moved.clients) and set(moved.clients) <= set(self.clients)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,13 +136,15 @@ class InputBaseline:
         >>> others = replace(hot, after=12.0), replace(hot, after=48.0), replace(hot, clients=())
         >>> [baseline.is_news(95, [one]) for one in others]
         [True, True, True]
+        >>> InputBaseline().with_announced(90, [hot], is_early=True).is_news(95, [replace(hot, clients=())])
+        False
         """
         return any(not any(one.covers(t, new) for one in self.announced) for new in moved)
 
-    def with_announced(self, t: int, moved: Collection[FeatureMoved]) -> "InputBaseline":
-        """Return the baseline after these features were announced in round t."""
+    def with_announced(self, t: int, moved: Collection[FeatureMoved], *, is_early: bool = False) -> "InputBaseline":
+        """Return the baseline after these features were announced in round t; see `Announced.is_early`."""
         recent = [one for one in self.announced if t <= one.round + NEWS]
-        new = [Announced(one.feature, one.before, one.after, one.clients, t) for one in moved]
+        new = [Announced(one.feature, one.before, one.after, one.clients, t, is_early) for one in moved]
         return replace(self, announced=tuple([*recent, *new][-MOST_ANNOUNCED:]))
 
     def after(self, sent: Mapping[str, Moments], *, since: Callable[[str], int]) -> "InputBaseline":

@@ -92,7 +92,8 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
     told = [_readings(found.moved, clients)] if found.moved else []
     if found.spread is not None:
         before, after = found.spread
-        told.append(f"features vary {f'{quantity(after / before)} times as much as before' if before else 'now'}")
+        times = quantity(float(f"{after / before:.2g}")) if before else ""
+        told.append(f"features vary {f'{times} times as much as before' if times else 'now'}")
     return f"{since}, {', and '.join(told)}{worse} {at}."
 
 

@@ -1,5 +1,6 @@
 """What moved or stands still in the features themselves, by the moments that updates carry anyway."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -73,19 +74,22 @@ def baseline_after(
     closing: Closing, decided: Decisions, state: CoordinatorState, announced: Sequence[Announcement]
 ) -> InputBaseline:
     """Return the means since held-out records have been gathered, or if there are none since the last restart."""
-    after = state.input_baseline.after(lasting_moments(closing, state.registry), since=_since(closing, state))
+    after = state.input_baseline.after(closing.means, since=_since(closing, state))
     if any(isinstance(one, InputsMoved) for one in decided):
         after = replace(after, explained=state.round)
     if any(isinstance(one, Restart) for one in decided):
         after = replace(after, announced=())
-    return after.with_announced(state.round, [one for each in announced for one in each.moved])
+    for each in announced:
+        is_early = isinstance(each, InputsMoved) and bool(each.cause)
+        after = after.with_announced(state.round, _moves(each), is_early=is_early)
+    return after
 
 
 def spread_baseline_after(closing: Closing, state: CoordinatorState) -> SpreadBaseline:
     """Return how far records lie from the middle since held-out records have been gathered, as `baseline_after`."""
     held_since, explained = _since(closing, state), state.input_baseline.explained
     return state.spread_baseline.after(
-        spreads(closing, state.registry),
+        closing.spreads,
         registry=state.registry.version,
         since=lambda client: max(held_since(client), explained + 1),
     )
@@ -131,9 +135,23 @@ def with_news(made: Sequence[Announcement], baseline: InputBaseline) -> tuple[An
     """Return the announcements of a round, without those of moved inputs that were announced before."""
 
     def is_known(each: Announcement) -> bool:
-        return isinstance(each, InputsMoved) and bool(each.moved) and not baseline.is_news(each.round, each.moved)
+        moves = each.moved or _moves(each)  # features that move also vary more from what they were
+        return isinstance(each, InputsMoved) and bool(moves) and not baseline.is_news(each.round, moves)
 
     return tuple(each for each in made if not is_known(each))
+
+
+def _moves(made: Announcement) -> list[FeatureMoved]:
+    """Return what has moved by an announcement; how far records lie from the middle counts as a feature.
+
+    >>> found = InputsMoved(round=9, epoch=1, since=9, statistic=12.0, threshold=9.2, spread=(1.0, 4.0))
+    >>> [(one.feature, one.before, round(one.after, 3)) for one in _moves(found)]
+    [('', 0.0, 1.386)]
+    """
+    if not isinstance(made, InputsMoved) or made.spread is None:
+        return [*made.moved]
+    before, after = map(math.log, made.spread)
+    return [*made.moved, FeatureMoved("", before, after, since=made.since)]
 
 
 def with_moved(

@@ -1,4 +1,4 @@
-"""How far partitions go, asked for beside the page: whatever the brokers do, it is asked again and the page goes on."""
+"""How far partitions go: whatever brokers do, they are asked again, and the page goes on."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
