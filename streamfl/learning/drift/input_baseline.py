@@ -65,10 +65,10 @@ class Announced:
 class InputBaseline:
     """By client, the mean of each feature since its held-out records have been gathered.
 
-    Clients send moments in turn, so a client's baseline begins again with its first moments after a change. Until then
-    it is compared with the one before, less the median shift of clients whose baselines have begun again: that much
-    was so at the change, or soon after. Cost: O(clients that send x features) a round, and 16 to 24 bytes in the saved
-    state for each client and feature: a mean may be large next to the deviation, as a time in seconds is.
+    Clients send moments in turn, so a client's baseline begins again with its first moments after a change. Until
+    then it is compared with the one before, less the median shift of clients whose baselines have begun again: that
+    much was so at the change, or soon after. Cost: O(clients that send x features) a round, and 16 to 24 bytes in
+    the saved state for each client and feature: a mean may be large next to the deviation, as a time in seconds is.
 
     Examples
     --------
@@ -91,8 +91,8 @@ class InputBaseline:
     # How many values each mean is of, shape (clients, d), and the means; NaN where unknown.
     counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
-    # The round since which baselines begin again, and by how many deviations each client's mean then differed from its
-    # baseline before, shape (clients, d); NaN of those that have not begun again.
+    # The round since which baselines begin again, and by how many deviations each client's mean then differed from
+    # its baseline before, shape (clients, d); NaN of those that have not begun again.
     changed: int = 0
     shifts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     explained: int = 0  # the round of the last alarm that moved inputs explained; 0 before any
@@ -193,11 +193,12 @@ class InputBaseline:
 
         It is for those that send moments and whose baselines have not.
         """
-        none = np.zeros(len(self.features))
+        none: FloatArray = np.zeros(len(self.features))
         if all(self.since[i] >= self.changed for i, name in enumerate(self.clients) if name in sent):
             return none
         few = (~np.isnan(self.shifts)).sum(axis=0) < FEWEST
-        return none if few.all() else np.where(few, 0.0, np.nanmedian(np.where(few, 0.0, self.shifts), axis=0))
+        median: FloatArray = np.nanmedian(np.where(few, 0.0, self.shifts), axis=0)
+        return median
 
     def _shift(
         self, name: str, moments: Moments, shared: FloatArray
@@ -218,7 +219,8 @@ class InputBaseline:
 
     def _off(self, i: int, own: Moments) -> FloatArray:
         """Return by how many deviations means differ from a client's baseline; NaN where one is unknown."""
-        return (own.mean - self.means[i]) / _deviation(own)
+        by: FloatArray = (own.mean - self.means[i]) / _deviation(own)
+        return by
 
     def _with(self, sent: Mapping[str, Moments]) -> "InputBaseline":
         """Return the same with room for new names, as long as no more pairs than `PAIRS` are watched."""
@@ -240,7 +242,8 @@ class InputBaseline:
 
 def _deviation(own: Moments) -> FloatArray:
     """Return the deviations of the values; NaN of constant ones, and of none."""
-    return np.sqrt(np.where((own.count > 0.0) & (own.variance > 0.0), own.variance, math.nan))
+    deviation: FloatArray = np.sqrt(np.where((own.count > 0.0) & (own.variance > 0.0), own.variance, math.nan))
+    return deviation
 
 
 def together(off: FloatArray) -> FloatArray:
