@@ -144,6 +144,7 @@ class NativeLearner:
         table = np.zeros(nothing.table.shape, np.float32)
         self._models = Models(none, NO_TABLE, NO_VISITS, none, none, none, none, none, none, none, none, none)
         self._table = ClientTable(self.shared.tables, table)
+        self._agreed = nothing
         self.begin(replace(nothing, table=nothing.table[:0].copy()), np.zeros(0, np.int64))
         self._load()
 
@@ -201,6 +202,8 @@ class NativeLearner:
         scaler = RunningScaler.of(agreed.moments, agreed.features)
         second = agreed.second.copy()
         centre = self._centre(agreed)
+        of_others = self._trained_by_others(agreed) if own else 0.0
+        moves = agreed is not self._agreed
         # In this order, so that `begin` can be repeated after an interruption.
         self._table.begin(cells, agreed.table, agreed.chain)
         models = Models(
@@ -232,6 +235,19 @@ class NativeLearner:
         self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
+        if moves and self.own is not None:
+            self.own.pair_up()
+        if self.last is not None and of_others:
+            self.last.distrust_others(of_others)
+
+    def _trained_by_others(self, agreed: NativeState) -> float:
+        """Return which part of a state of targets others trained, if it is the client's first one; else 0.
+
+        docs/choices.md, "The first agreed state".
+        """
+        records = self.own.records if self.own is not None and self.settings.targets else 0
+        first = records and agreed.seen and not self._agreed.seen
+        return max(0.0, 1.0 - records / agreed.seen) if first else 0.0
 
     def _centre(self, agreed: NativeState) -> float:
         """Return the value to measure targets from: the agreed centre, NaN before any; if far off, the own mean."""
