@@ -19,7 +19,7 @@ from streamfl.online.native.kernels.compiled import announced, plain
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
-from streamfl.online.native.kernels.own import CELLS, DEPTH, PAIR_CELLS, Own
+from streamfl.online.native.kernels.own import CELLS, DEPTH, FEWEST, PAIR_CELLS, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
@@ -664,6 +664,8 @@ class NativeLearner:
         if near is not None:
             near.seen += learnt
             self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
+        if self.own is not None and self.own.records == FEWEST and self.own.pair_up():
+            self._table.changes.arguments = None
 
     def _make_room_for(self, records: int) -> None:
         """Let the nearest records have room for so many more."""
@@ -703,10 +705,12 @@ class NativeLearner:
     # --- names ---------------------------------------------------------------------------------------------------
 
     def _parts(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> list[slice]:
-        """Return runs of records in which only the first may have new names."""
+        """Return runs of records, of which only the first may have new names; the tenth of the client is a last one."""
         if len(X) < 2:
             return [slice(0, len(X))] * len(X)
         known, starts = set(self.features), {0}
+        if self.own is not None and 0 < FEWEST - self.own.records < len(X):  # it pairs features up there: see `_run`
+            starts.add(FEWEST - self.own.records)
         for j in [j for j, name in enumerate(features) if name not in known]:
             starts.update(np.flatnonzero(~np.isnan(X[:, j]))[:1].tolist())
         for code in [code for code, label in enumerate(labels) if label not in self._codes]:

@@ -93,12 +93,12 @@ class OwnModel:
         self._pairs = np.array(_places(features, self._features), np.int64)[self._pairs]
         self._features, self._labels = features, labels
 
-    def pair_up(self) -> None:
-        """Add pairs of the features that have come to vary at this client."""
+    def pair_up(self) -> bool:
+        """Add pairs of the features that have come to vary at this client; tell whether there are any."""
         paired, varies = set(self._paired), RunningScaler(self._scales).varies
         new = [name for name, one in zip(self._features, varies, strict=True) if one and name not in paired]
         if not self.cells or not new:
-            return
+            return False
         before, self._paired = len(self._paired), (*self._paired, *new)
         now = len(self._paired)
         pairs, places = new_pairs(before, now, generator(self.seed, "pairs", now))
@@ -107,6 +107,7 @@ class OwnModel:
         self._pairs[places], self._trust[self._ferns + places] = at[pairs], 1.0
         cells = (self._ferns * CELLS + PAIR_CELLS * places)[:, None] + np.arange(PAIR_CELLS)
         self._table[cells.ravel()] = 0.0
+        return True
 
     def _make_room(self, pairs: int) -> None:
         """Make room for so many pairs in all."""
@@ -194,7 +195,7 @@ class OwnModel:
 
     @classmethod
     def of(cls, state: OwnState, *, targets: bool, cells: bool, seed: int) -> "OwnModel":
-        """Return the model that continues from a saved state; it begins again if that is older than pairs.
+        """Return the model that continues from a saved state; it begins again if that is older than its pairs.
 
         Raises
         ------

@@ -38,8 +38,8 @@ class OwnState:
 
     @property
     def is_older(self) -> bool:
-        """Tell whether it was saved before there were pairs, with one running mean less."""
-        return self.running.shape == (RUNNING - 1,)
+        """Tell whether it was saved before there were pairs, with one running mean less, or before `paired`."""
+        return self.running.shape == (RUNNING - 1,) or bool(len(self.pairs) and not self.paired)
 
     def is_sound(self, *, targets: bool) -> bool:
         """Tell whether all arrays fit the names; compiled loops do not check indices.
