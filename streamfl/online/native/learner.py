@@ -705,7 +705,7 @@ class NativeLearner:
     # --- names ---------------------------------------------------------------------------------------------------
 
     def _parts(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> list[slice]:
-        """Return runs of records, of which only the first may have new names; the tenth of the client is a last one."""
+        """Return runs of records in which only the first may have new names; the client's tenth record ends one."""
         if len(X) < 2:
             return [slice(0, len(X))] * len(X)
         known, starts = set(self.features), {0}
