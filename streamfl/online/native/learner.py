@@ -19,7 +19,7 @@ from streamfl.online.native.kernels.compiled import announced, plain
 from streamfl.online.native.kernels.last_answer import ERROR, LAST, Last
 from streamfl.online.native.kernels.neighbours import NO_MEMORY, Memory
 from streamfl.online.native.kernels.one_record import Learning, Record, predict_and_learn
-from streamfl.online.native.kernels.own import CELLS, DEPTH, PAIR_CELLS, Own
+from streamfl.online.native.kernels.own import CELLS, DEPTH, FEWEST, PAIR_CELLS, Own
 from streamfl.online.native.kernels.scaling import FIRST
 from streamfl.online.native.kernels.softmax import rounds_say
 from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
@@ -144,6 +144,7 @@ class NativeLearner:
         table = np.zeros(nothing.table.shape, np.float32)
         self._models = Models(none, NO_TABLE, NO_VISITS, none, none, none, none, none, none, none, none, none)
         self._table = ClientTable(self.shared.tables, table)
+        self._agreed = nothing
         self.begin(replace(nothing, table=nothing.table[:0].copy()), np.zeros(0, np.int64))
         self._load()
 
@@ -201,6 +202,8 @@ class NativeLearner:
         scaler = RunningScaler.of(agreed.moments, agreed.features)
         second = agreed.second.copy()
         centre = self._centre(agreed)
+        of_others = self._trained_by_others(agreed) if own else 0.0
+        moves = agreed is not self._agreed
         # In this order, so that `begin` can be repeated after an interruption.
         self._table.begin(cells, agreed.table, agreed.chain)
         models = Models(
@@ -232,6 +235,19 @@ class NativeLearner:
         self._ferns, self._scaler, self._models = ferns, scaler, models
         self.features, self.labels, self._codes = agreed.features, agreed.labels, codes
         self._rename_own()
+        if moves and self.own is not None:
+            self.own.pair_up()
+        if self.last is not None and of_others:
+            self.last.distrust_others(of_others)
+
+    def _trained_by_others(self, agreed: NativeState) -> float:
+        """Return which part of a state of targets others trained, if it is the client's first one; else 0.
+
+        docs/choices.md, "The first agreed state".
+        """
+        records = self.own.records if self.own is not None and self.settings.targets else 0
+        first = records and agreed.seen and not self._agreed.seen
+        return max(0.0, 1.0 - records / agreed.seen) if first else 0.0
 
     def _centre(self, agreed: NativeState) -> float:
         """Return the value to measure targets from: the agreed centre, NaN before any; if far off, the own mean."""
@@ -648,6 +664,8 @@ class NativeLearner:
         if near is not None:
             near.seen += learnt
             self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
+        if self.own is not None and self.own.records == FEWEST and self.own.pair_up():
+            self._table.changes.arguments = None
 
     def _make_room_for(self, records: int) -> None:
         """Let the nearest records have room for so many more."""
@@ -687,10 +705,12 @@ class NativeLearner:
     # --- names ---------------------------------------------------------------------------------------------------
 
     def _parts(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> list[slice]:
-        """Return runs of records in which only the first may have new names."""
+        """Return runs of records in which only the first may have new names; the client's tenth record ends one."""
         if len(X) < 2:
             return [slice(0, len(X))] * len(X)
         known, starts = set(self.features), {0}
+        if self.own is not None and 0 < FEWEST - self.own.records < len(X):  # it pairs features up there: see `_run`
+            starts.add(FEWEST - self.own.records)
         for j in [j for j, name in enumerate(features) if name not in known]:
             starts.update(np.flatnonzero(~np.isnan(X[:, j]))[:1].tolist())
         for code in [code for code, label in enumerate(labels) if label not in self._codes]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.online.native.kernels.compiled import plain
-from streamfl.online.native.kernels.scaling import FIRST, Scales, count_in, scale
+from streamfl.online.native.kernels.scaling import FIRST, LEAST_SPREAD, Scales, count_in, scale
 from streamfl.protocol.moments import Moments
 
 
@@ -62,6 +62,20 @@ class RunningScaler:
     def again(self) -> BoolArray:
         """Return the features that moved so far that their moments began again, shape (d,)."""
         return self.sums.again
+
+    @property
+    def varies(self) -> BoolArray:
+        """Return the features with more than one value so far, shape (d,); rounding is no other value.
+
+        >>> scaler = RunningScaler(known(np.full(2, np.nan), np.zeros(2), np.zeros(2)))
+        >>> scaled = scaler.scaled(np.array([[0.1, 1.0], [0.1, 2.0], [0.1, 1.0]]))
+        >>> scaler.varies
+        array([False,  True])
+        """
+        sums, seen = self.sums, np.maximum(self.sums.seen, 1.0)
+        mean = sums.total / seen
+        deviation = np.sqrt(np.maximum(sums.square / seen - mean * mean, 0.0))
+        return np.asarray(deviation > LEAST_SPREAD * np.abs(np.nan_to_num(sums.near) + mean))
 
     def moments(self, features: tuple[str, ...], *, since: Moments) -> Moments:
         """Return the moments of the values since `since`, or since a feature began again."""

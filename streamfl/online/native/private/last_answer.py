@@ -145,6 +145,19 @@ class LastAnswer:
         self.mixed(others, others, centre)
         return self._predictions.by_expert[LAST:-1].copy()
 
+    def distrust_others(self, part: float) -> None:
+        """Take a part, in [0, 1), of the trust in all other experts on targets away from them.
+
+        >>> last = LastAnswer(targets=True)
+        >>> last.distrust_others(0.5)
+        >>> last.mixture.mixing.best.round(3).tolist(), last.mixture.mixing.stacked[0].tolist()
+        ([0.167, 0.333, 0.167, 0.333], [0.25, 1.0, 0.0, 0.5])
+        """
+        mixing = self.mixture.mixing
+        for weights in (mixing.best, *mixing.stacked):
+            weights[[OTHERS, ERROR]] *= 1.0 - part
+        mixing.best[:] /= mixing.best.sum()
+
     @property
     def known(self) -> tuple[str | float | None, float]:
         """Return the last label, or the last target; None before any. And the last error of targets, else 0."""

@@ -22,7 +22,7 @@ from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
 from streamfl.online.native.mixture import TargetMixture, room
 from streamfl.online.native.private.own_state import OwnState
-from streamfl.online.native.private.pairs import new_pairs
+from streamfl.online.native.private.pairs import new_pairs, pairs_of
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import NOTHING
 from streamfl.protocol.native.settings import OWN_FERNS, OWN_RATES
@@ -37,6 +37,9 @@ class OwnModel:
     what differs from it. The outputs are a linear model. With `cells` they are half of one and a table: for each pair
     of features, at most 100, a grid of 12 x 12 cells, and for targets ferns. Targets are then learnt at several
     rates, which a mixture weighs.
+
+    Only features that vary at this client are paired. In a federation many do not: a column that names the client is
+    one feature for each client, and tells it nothing.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class OwnModel:
     _present: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     _features: tuple[str, ...] = ()
     _labels: tuple[str, ...] = ()
+    _paired: tuple[str, ...] = ()  # the features of which there are pairs, in the order in which they came to vary
     _weights: FloatArray = field(init=False)
     _table: Table = field(init=False)
     _pairs: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
@@ -87,23 +91,30 @@ class OwnModel:
         self._known = np.append(self._known, 0.0)[columns]
         self._table = np.pad(self._table, ((0, 0), (0, 1)))[:, columns]
         self._pairs = np.array(_places(features, self._features), np.int64)[self._pairs]
-        before, self._features, self._labels = self._features, features, labels
-        if self.cells and len(features) > len(before):
-            self._pair_up(before)
+        self._features, self._labels = features, labels
 
-    def _pair_up(self, before: tuple[str, ...]) -> None:
-        """Add pairs of the features that are new."""
-        by_arrival = np.array(_places(self._features, with_gone(before, self._features)), np.int64)
-        now = len(self._features)
-        pairs, places = new_pairs(len(before), now, generator(self.seed, "pairs", now))
-        more = max(0, int(places.max(initial=-1)) + 1 - len(self._pairs))
+    def pair_up(self) -> bool:
+        """Add pairs of the features that have come to vary at this client; tell whether there are any."""
+        paired, varies = set(self._paired), RunningScaler(self._scales).varies
+        new = [name for name, one in zip(self._features, varies, strict=True) if one and name not in paired]
+        if not self.cells or not new:
+            return False
+        before, self._paired = len(self._paired), (*self._paired, *new)
+        now = len(self._paired)
+        pairs, places = new_pairs(before, now, generator(self.seed, "pairs", now))
+        self._make_room(max(len(self._pairs), int(places.max(initial=-1)) + 1))
+        at = np.array(_places(self._features, self._paired), np.int64)
+        self._pairs[places], self._trust[self._ferns + places] = at[pairs], 1.0
+        cells = (self._ferns * CELLS + PAIR_CELLS * places)[:, None] + np.arange(PAIR_CELLS)
+        self._table[cells.ravel()] = 0.0
+        return True
+
+    def _make_room(self, pairs: int) -> None:
+        """Make room for so many pairs in all."""
+        more = pairs - len(self._pairs)
         self._pairs = np.pad(self._pairs, ((0, more), (0, 0)))
         self._trust = np.pad(self._trust, (0, more))
         self._table = np.pad(self._table, ((0, more * PAIR_CELLS), (0, 0)))
-        self._pairs[places], self._trust[self._ferns + places] = by_arrival[pairs], 1.0
-        first = self._ferns * CELLS
-        for place in places.tolist():
-            self._table[first + place * PAIR_CELLS : first + (place + 1) * PAIR_CELLS] = 0.0
 
     @property
     def _ferns(self) -> int:
@@ -158,6 +169,7 @@ class OwnModel:
 
     def learn(self, ferns: Ferns, X: FloatArray, truth: float, centre: float = 0.0) -> None:
         """Learn a record, shape (1, d), and the index of its label, or its target."""
+        self.pair_up()
         own, X = self.arrays, plain(X)
         own_sees(own, X, 0)
         own_predicts(own, ferns.tests, np.zeros(len(own.given)), centre, self.targets)
@@ -172,6 +184,7 @@ class OwnModel:
             weights=self._weights.copy(),
             cells=cells.astype(np.float64),
             table=self._table[cells].astype(np.float64),
+            paired=self._paired,
             pairs=self._pairs.astype(np.float64),
             trust=self._trust.copy(),
             known=self._known.copy(),
@@ -182,7 +195,7 @@ class OwnModel:
 
     @classmethod
     def of(cls, state: OwnState, *, targets: bool, cells: bool, seed: int) -> "OwnModel":
-        """Return the model that continues from a saved state; it begins again if that is older than pairs.
+        """Return the model that continues from a saved state; it begins again if that is older than its pairs.
 
         Raises
         ------
@@ -195,6 +208,8 @@ class OwnModel:
         if not state.is_sound(targets=targets):
             raise PeerError("a client's own model does not fit its names: the file is damaged")
         own.over(state.features, state.labels)
+        own._paired = state.paired
+        own._make_room(pairs_of(len(state.paired)) if cells else 0)
         fits = own._pairs.shape == state.pairs.shape and own._trust.shape == state.trust.shape
         fits &= state.rates is None or state.rates.fits(own.rates.state())
         if not fits or state.cells.max(initial=-1) >= len(own._table):

@@ -17,7 +17,8 @@ RUNNING, SCALES, FIRST_VALUES = 6, 7, 4
 class OwnState:
     """The saved state of an own model, in the order of its names; of the table, the rows `cells` that are not 0.
 
-    `pairs` are the places of features, `trust` is that in ferns and pairs: see `kernels.own.Own`.
+    `paired` are the features of which there are pairs, in the order in which they came to vary. `pairs` are the
+    places of features, `trust` is that in ferns and pairs: see `kernels.own.Own`.
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -30,14 +31,15 @@ class OwnState:
     known: FloatArray
     scales: tuple[FloatArray, ...]
     running: FloatArray
+    paired: tuple[str, ...] = ()
     pairs: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
     trust: FloatArray = field(default_factory=lambda: np.zeros(0))
     rates: MixtureState | None = None  # the mixture of its rates, for targets
 
     @property
     def is_older(self) -> bool:
-        """Tell whether it was saved before there were pairs, with one running mean less."""
-        return self.running.shape == (RUNNING - 1,)
+        """Tell whether it was saved before there were pairs, with one running mean less, or before `paired`."""
+        return self.running.shape == (RUNNING - 1,) or bool(len(self.pairs) and not self.paired)
 
     def is_sound(self, *, targets: bool) -> bool:
         """Tell whether all arrays fit the names; compiled loops do not check indices.
@@ -56,6 +58,8 @@ class OwnState:
             and self.table.shape == (len(self.cells), columns)
             and self.cells.ndim == 1
             and bool(((self.cells >= 0) & (self.cells == np.floor(self.cells))).all())
+            and len(set(self.paired)) == len(self.paired)
+            and set(self.paired) <= set(self.features)
             and bool(np.isin(self.pairs, np.arange(d)).all())
             and self.trust.ndim == 1
             and bool((self.trust > 0.0).all())

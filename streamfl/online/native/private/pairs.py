@@ -43,3 +43,13 @@ def new_pairs(before: int, now: int, draws: np.random.Generator) -> tuple[IntArr
     numbers = np.array([last[place] for place in taken], np.int64)
     later = ((1.0 + np.sqrt(1.0 + 8.0 * numbers)) / 2.0).astype(np.int64)
     return np.column_stack([numbers - later * (later - 1) // 2, later]), np.array(taken, np.int64)
+
+
+def pairs_of(features: int) -> int:
+    """Return how many pairs there are of so many features.
+
+    >>> [pairs_of(features) for features in (0, 2, 3, 40, 10**9)]
+    [0, 1, 3, 100, 100]
+    """
+    paired = min(features, MOST_PAIRED)
+    return min(paired * (paired - 1) // 2, OWN_PAIRS)

@@ -11,15 +11,24 @@ from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.own import BINS, HALFWAY, PAIR_CELLS, SHARED_OUT, TRUSTING
 from streamfl.online.native.private.own import OwnModel
 from streamfl.online.native.private.pairs import MOST_PAIRED, new_pairs
+from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.native.settings import OWN_PAIRS
 from streamfl.sampling import generator
 
 FERNS = Ferns(0)
 
 
-def model(features=("x", "y"), labels=("a", "b"), *, targets=False):
+def model(features=("x", "y"), labels=("a", "b"), *, targets=False, mean=0.0):
+    """Return a model that has learnt nothing, but knows that all features vary about their means."""
     own = OwnModel(targets, cells=True)
     own.over(features, () if targets else labels)
+    return varied(own, mean)
+
+
+def varied(own, mean=0.0):
+    """Let all features have varied about their means."""
+    RunningScaler(own._scales).scaled(np.add(mean, [[-1.0] * len(own._features), [1.0] * len(own._features)]))
+    own.pair_up()
     return own
 
 
@@ -31,9 +40,9 @@ def teach(own, X, y):
 
 @pytest.mark.compiles
 def test_a_step_of_cells_by_hand():
-    # Nothing is scaled yet: z = (1, 0, 0), of which the linear part sees half; one pair, in its middle cell, which
-    # also counts half after a hundred records.
-    own = model()
+    # The record is the mean of those before: z = (1, 0, 0), of which the linear part sees half; one pair, in its
+    # middle cell, which also counts half after a hundred records.
+    own = model(mean=[3.0, 7.0])
     own._running[0]["records"] = HALFWAY
     teach(own, [np.array([3.0, 7.0])], [0])
     square = 0.25 + 0.25
@@ -114,12 +123,28 @@ def test_of_many_features_it_holds_as_many_pairs_as_there_is_room_for():
 def test_every_pair_of_features_is_there_once_in_whatever_order_they_come():
     own = model(("x", "y"))
     own.over(("new", "y", "x"), ("a", "b"))
+    varied(own)
     own.over(("y", "last"), ("a", "b"))
+    varied(own)
     names = np.array(own._features)
     assert {frozenset(names[pair]) for pair in own.arrays.pairs} == {
         frozenset(pair) for pair in combinations(("new", "y", "x", "last"), 2)
     }
     assert len(own.arrays.pairs) == 6
+
+
+@pytest.mark.compiles
+def test_only_features_that_vary_at_the_client_are_paired():
+    names = tuple(f"client={k}" for k in range(40))
+    own = OwnModel(cells=True)
+    own.over((*names, "x", "y", "z"), ("a", "b"))
+    X = np.zeros((6, 43))
+    X[:, 7] = 0.1  # this client's own column
+    X[:3, 40:42], X[3:, 42] = [[1.0, 2.0], [2.0, 1.0], [3.0, 0.0]], [5.0, 6.0, 7.0]
+    teach(own, X[:3], [0, 1, 0])
+    assert own.arrays.pairs.tolist() == [[40, 41]]
+    teach(own, X[3:], [0, 1, 0])
+    assert own.arrays.pairs.tolist() == [[40, 41], [40, 42], [41, 42]]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -144,6 +169,8 @@ def test_the_work_for_pairs_is_bounded_whatever_the_number_of_features():
 DAMAGES = {
     "a pair too few": {"pairs": np.zeros((0, 2))},
     "a feature that there is not": {"pairs": np.full((1, 2), 2.0)},
+    "a pair of a feature that is not there": {"paired": ("x", "other")},
+    "a feature that is paired twice": {"paired": ("x", "y", "y")},
     "half of a feature": {"pairs": np.full((1, 2), 0.5)},
     "trust in nothing": {"trust": np.zeros(0)},
     "trust below zero": {"trust": np.full(1, -1.0)},
@@ -161,10 +188,13 @@ def test_saved_pairs_that_are_damaged_are_refused(damage):
         OwnModel.of(replace(saved, **damage), targets=False, cells=True, seed=0)
 
 
-def test_an_own_model_that_was_saved_before_there_were_pairs_begins_again():
-    saved = model().state()
-    older = replace(saved, running=np.full(5, 9.0), pairs=np.zeros((0, 2)), trust=np.zeros(0))
+@pytest.mark.parametrize(
+    "before", [{"running": np.full(5, 9.0), "pairs": np.zeros((0, 2)), "trust": np.zeros(0)}, {"paired": ()}]
+)
+def test_an_own_model_that_was_saved_before_there_were_such_pairs_begins_again(before):
+    older = replace(varied(model()).state(), **before)
     own = OwnModel.of(older, targets=False, cells=True, seed=0)
     assert own.records == 0
     own.over(("x", "y"), ("a", "b"))
+    varied(own)
     assert own.arrays.pairs.tolist() == [[0, 1]]

@@ -36,8 +36,8 @@ def test_the_first_steps_are_normalised_by_each_rate() -> None:
     own.learn(ferns, np.zeros((1, 2)), 1.0)
     own.learn(ferns, np.zeros((1, 2)), 3.0)
     # Of two equal records only the constant is not 0, which counts half; the mean moved from 1 to 2, so 1 is missing.
-    # One of 101 records' weight is that of the cells: 100 ferns and one pair.
-    square = 0.25 + 101.0 * (1.0 / 101.0) ** 2
+    # One of 101 records' weight is that of the cells: of 100 ferns, and no pair, since no feature varies.
+    square = 0.25 + 100.0 * (1.0 / 101.0) ** 2
     norm = 0.25 + (square - 0.25) / 2.0
     expected = [0.5 * rate / (norm + 0.5 * rate * square) for rate in OWN_RATES]
     assert own.arrays.weights[0] == pytest.approx(expected)
