@@ -6,9 +6,10 @@ One number grows at a time, from a small federation: see `SMALL`. Each row is a 
 replays two rounds of four clients, so that what is loaded once counts neither as time nor as memory. CPU time is that
 of the replay, with the bytes of its messages counted as `replay` does; memory is the peak of the process beyond what
 it had before, and `peak_mb` the whole. Rows `rounds:N` also have the CPU time of a round and the memory around some
-rounds up to N. They go on for a ninth more: in its last tenth, a replay also measures its model file. Each row has what a live federation pays as well, for the last round: the coordinator's part of the CPU
-time, encoding and decoding an update, and the bytes of the entry and of the coordinator's state. Rows that the file
-holds already are not run again.
+rounds up to N. They go on for a ninth more: in its last tenth, a replay also measures its model file. Each row has
+what a live federation pays as well, for the last round: the coordinator's part of the CPU time, encoding and decoding
+an update, and the bytes of the entry and of the coordinator's state. Rows that the file holds already are not run
+again.
 """
 
 import argparse
@@ -41,7 +42,7 @@ from streamfl_benchmarks.run_file import Kept
 # What does not grow. The size is that of a client's round.
 SMALL = {"clients": 20, "size": 20, "rounds": 20, "features": 10, "labels": 3}
 GROWN: dict[tuple[str, str], tuple[int, ...]] = {
-    ("rounds", "clients"): (100, 300, 1_000, 3_000),
+    ("rounds", "clients"): (100, 300, 1_000, 3_000, 10_000),
     ("auto", "clients"): (30, 100, 300, 1_000),
     ("rounds", "features"): (10, 30, 100, 300),
     ("auto", "features"): (10, 30, 100, 300),
