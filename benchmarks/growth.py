@@ -5,10 +5,11 @@
 One number grows at a time, from a small federation: see `SMALL`. Each row is a process of its own, which first
 replays two rounds of four clients, so that what is loaded once counts neither as time nor as memory. CPU time is that
 of the replay, with the bytes of its messages counted as `replay` does; memory is the peak of the process beyond what
-it had before, and `peak_mb` the whole. Rows `rounds:N` also have the CPU time of a round and the memory around rounds
-100 and N. Each row has what a live federation pays as well, for the last round: the coordinator's part of the CPU
-time, encoding and decoding an update, and the bytes of the entry and of the coordinator's state. Rows that the file
-holds already are not run again.
+it had before, and `peak_mb` the whole. Rows `rounds:N` also have the CPU time of a round and the memory around some
+rounds up to N. They go on for a ninth more: in its last tenth, a replay also measures its model file. Each row has
+what a live federation pays as well, for the last round: the coordinator's part of the CPU time, encoding and decoding
+an update, and the bytes of the entry and of the coordinator's state. Rows that the file holds already are not run
+again.
 """
 
 import argparse
@@ -41,13 +42,13 @@ from streamfl_benchmarks.run_file import Kept
 # What does not grow. The size is that of a client's round.
 SMALL = {"clients": 20, "size": 20, "rounds": 20, "features": 10, "labels": 3}
 GROWN: dict[tuple[str, str], tuple[int, ...]] = {
-    ("rounds", "clients"): (100, 300, 1_000, 3_000),
+    ("rounds", "clients"): (100, 300, 1_000, 3_000, 10_000),
     ("auto", "clients"): (30, 100, 300, 1_000),
     ("rounds", "features"): (10, 30, 100, 300),
     ("auto", "features"): (10, 30, 100, 300),
     ("rounds", "labels"): (3, 10, 30, 100),
     ("auto", "labels"): (3, 10, 30, 100, 250),
-    ("rounds", "rounds"): (2_000,),
+    ("rounds", "rounds"): (10_000,),
     ("auto", "rounds"): (1_000,),
 }
 # Where clients or rounds are many, the rest is smaller.
@@ -59,8 +60,8 @@ FEW = {
 }
 ROWS = tuple(f"{features}:{what}:{value}" for (features, what), values in GROWN.items() for value in values)
 
-# Rounds around a mark over which the time of a round is measured.
-AROUND = 100
+# The rounds whose time and memory are compared, as far as a row has them, and how many around each are measured.
+MARKS, AROUND = (100, 1_000, 10_000, 100_000), 100
 
 
 def made(records: int, features: int, labels: int, seed: int) -> Table:
@@ -165,6 +166,8 @@ def run(row: str, seed: int) -> dict[str, Any]:
     """Run one row in this process."""
     features, what, value = row.split(":")
     shape = {**SMALL, **FEW.get(what, {}), what: int(value)}
+    if what == "rounds":
+        shape["rounds"] += int(value) // 9 + AROUND
     replay(features, {**shape, "clients": 4, "size": 10, "rounds": 2}, seed, Marks(), Last()).run()
     marks, last, coordinating = Marks(), Last(), Coordinating()
     replayed = replay(features, shape, seed, marks, last)
@@ -193,7 +196,7 @@ def run(row: str, seed: int) -> dict[str, Any]:
         "state_ms": round(1e3 * saving, 1),
         "accuracy": result.accuracy.prequential,
         "no_change": result.accuracy.no_change,
-        "around": {str(mark): marks.around(mark) for mark in (100, int(value))} if what == "rounds" else {},
+        "around": {str(mark): marks.around(mark) for mark in MARKS if what == "rounds" and mark <= int(value)},
     }
 
 

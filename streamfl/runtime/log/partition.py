@@ -231,9 +231,11 @@ class PartitionReader:
         bad: dict[str, list[Rejection]] = {}
         for client, rejection in zip(decoded.rejected_clients, decoded.rejected, strict=True):
             bad.setdefault(client, []).append(rejection)
-        names = np.array(decoded.clients, dtype=np.object_)
-        present = dict.fromkeys((*decoded.clients, *bad))
-        return {client: (np.flatnonzero(names == client), bad.get(client, [])) for client in present}
+        rows: dict[str, list[int]] = {}
+        for row, client in enumerate(decoded.clients):
+            rows.setdefault(client, []).append(row)
+        present = dict.fromkeys((*rows, *bad))
+        return {client: (np.array(rows.get(client, ()), np.int64), bad.get(client, [])) for client in present}
 
     def ends_at(self, position: int) -> None:
         """Note the position of the end-of-stream mark in the last block, except for clients that have read beyond."""

@@ -121,8 +121,9 @@ class Excesses:
         """Compare every cell with its baseline, given the clients that are alike."""
         c, common = cells, cells.of_clients(alike)
         with np.errstate(divide="ignore", invalid="ignore"):
-            same = (c.groups[:, None] == c.groups[None, :]).astype(np.float64)
-            others, others_sum = same @ common.h, same @ common.hs
+            groups, group = np.unique(c.groups, return_inverse=True)
+            of_group = (groups[:, None] == c.groups[None, :]).astype(np.float64)
+            others, others_sum = (of_group @ common.h)[group], (of_group @ common.hs)[group]
             is_own = c.h >= OWN
             borrows = ~is_own & (others >= OTHERS)
             baseline = np.where(is_own, c.hs / c.h, np.where(borrows, others_sum / others, 0.0))
