@@ -30,8 +30,6 @@ def findings(
 
     Parameters
     ----------
-    connection
-        To the brokers; nothing is committed.
     topics
         How many partitions each topic has.
     dead_letters

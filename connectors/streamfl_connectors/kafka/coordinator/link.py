@@ -31,8 +31,6 @@ class KafkaCoordinatorLink:
 
     Parameters
     ----------
-    ends
-        The ends of the record partitions.
     wrong
         Returns why a state cannot be continued, or None.
     """
