@@ -5,11 +5,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from one_record import OwnModel
 
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.own import BINS, HALFWAY, PAIR_CELLS, SHARED_OUT, TRUSTING
-from streamfl.online.native.private.own import OwnModel
 from streamfl.online.native.private.pairs import MOST_PAIRED, new_pairs
 from streamfl.protocol.native.settings import OWN_PAIRS
 from streamfl.sampling import generator
