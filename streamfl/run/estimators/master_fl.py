@@ -587,7 +587,7 @@ def _target(y: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         target = np.nan
     if not abs(target) <= LARGEST_TARGET:
-        raise ValueError(f"a target is {rows.short(y)}: it must be a finite number, at most {LARGEST_TARGET:g}")
+        raise ValueError(f"a target is {rows.abridged(y)}: it must be a finite number, at most {LARGEST_TARGET:g}")
     return target
 
 
@@ -598,7 +598,7 @@ def _weight(w: Any) -> float:
     (2.0, 0.5)
     """
     if not isinstance(w, NUMBER) or not 0 <= w <= MOST_WEIGHT:
-        raise ValueError(f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
+        raise ValueError(f"a weight is {rows.abridged(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
     return float(w)
 
 
