@@ -238,10 +238,6 @@ def total_of(sums: Sequence[IntArray], answers: Sequence[Unmasked], expand: Expa
     ----------
     sums
         The masked sums of the clients that answered, shape (n,) each.
-    answers
-        Their seeds.
-    expand
-        See `Secrets.expand`.
     """
     total = plain_total(sums).astype(np.uint64)
     for answer in answers:

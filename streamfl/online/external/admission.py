@@ -22,12 +22,8 @@ def wrong_external(
 
     Parameters
     ----------
-    agreed
-        The agreed state from which it began.
     records
         The number of records that the update covers.
-    limits
-        The most names that it may have, and their length.
     """
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
         return "the external model has another number of records than the update"

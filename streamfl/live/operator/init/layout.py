@@ -54,8 +54,6 @@ def clients_of(topics: Sequence[str], counts: Collection[int], client: str | Non
 
     Parameters
     ----------
-    topics
-        The topics as the user has named them.
     counts
         The partitions of each.
     client

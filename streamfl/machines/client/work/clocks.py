@@ -71,8 +71,6 @@ class BufferClock(ABC):
         ----------
         size
             How many a round takes that is closed by their number.
-        occasion
-            What may close it.
         """
 
     @abstractmethod
@@ -110,8 +108,6 @@ class BySeconds(BufferClock):
 
     Parameters
     ----------
-    closes
-        The time.
     most
         How many records it takes at most, if there are more than can be learnt in time; None: all.
     """

@@ -33,10 +33,6 @@ def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, min_records: 
 
     Parameters
     ----------
-    asked
-        Whose sums are to be added up.
-    sent
-        The client's update for the open entry.
     min_records
         Minimum number of good records in what is published.
     """
