@@ -18,13 +18,7 @@ LARGEST = 1e100
 def wrong_external(
     learnt: ExternalLearnt, agreed: ExternalState, model: ExternalModel, *, records: int, limits: Limits = NAMED
 ) -> str | None:
-    """Return why a client's external model cannot be merged, or None if it can.
-
-    Parameters
-    ----------
-    records
-        The number of records that the update covers.
-    """
+    """Return why a client's external model cannot be merged, or None if it can."""
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
         return "the external model has another number of records than the update"
     if learnt.state is None:

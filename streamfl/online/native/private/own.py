@@ -140,7 +140,7 @@ class OwnModel:
 
     @classmethod
     def of(cls, state: OwnState, *, targets: bool, cells: bool, seed: int) -> "OwnModel":
-        """Return the model that continues from a saved state; it begins again if that is older than pairs.
+        """Return the model that continues from a saved state.
 
         Raises
         ------
@@ -148,8 +148,6 @@ class OwnModel:
             No model with these settings can have saved it.
         """
         own = cls(targets, cells, seed)
-        if state.is_older:
-            return own
         if not state.is_sound(targets=targets):
             raise PeerError("a client's own model does not fit its names: the file is damaged")
         own.over(state.features, state.labels)

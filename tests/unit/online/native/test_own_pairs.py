@@ -159,12 +159,3 @@ def test_saved_pairs_that_are_damaged_are_refused(damage):
     OwnModel.of(saved, targets=False, cells=True, seed=0)
     with pytest.raises(PeerError, match="the file is damaged"):
         OwnModel.of(replace(saved, **damage), targets=False, cells=True, seed=0)
-
-
-def test_an_own_model_that_was_saved_before_there_were_pairs_begins_again():
-    saved = model().state()
-    older = replace(saved, running=np.full(5, 9.0), pairs=np.zeros((0, 2)), trust=np.zeros(0))
-    own = OwnModel.of(older, targets=False, cells=True, seed=0)
-    assert own.records == 0
-    own.over(("x", "y"), ("a", "b"))
-    assert own.arrays.pairs.tolist() == [[0, 1]]
