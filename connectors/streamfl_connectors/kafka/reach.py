@@ -22,8 +22,6 @@ class KafkaPartitionEnds:
 
     Parameters
     ----------
-    placement
-        The topics that hold records, or labels, of clients.
     stride
         The positions that a message takes up.
     """

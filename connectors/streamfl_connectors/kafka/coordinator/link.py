@@ -28,11 +28,6 @@ class KafkaCoordinatorLink:
     """`streamfl.runtime.ports.ServedCoordinatorLink` on Kafka.
 
     `begin` fences every other coordinator of the federation, also one that was only suspended.
-
-    Parameters
-    ----------
-    wrong
-        Returns why a state cannot be continued, or None.
     """
 
     def __init__(

@@ -67,8 +67,6 @@ class Silence:
     ----------
     least
         Seconds.
-    now
-        The time, in seconds.
 
     Examples
     --------

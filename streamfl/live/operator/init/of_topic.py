@@ -36,8 +36,6 @@ def looked_at(
     ----------
     request
         What the caller has named; its source names the topics in messages.
-    client
-        The field that names the client of a record.
 
     Raises
     ------

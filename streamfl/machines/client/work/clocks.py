@@ -65,13 +65,7 @@ class BufferClock(ABC):
 
     @abstractmethod
     def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
-        """Return the round's records; None if more may come.
-
-        Parameters
-        ----------
-        size
-            How many a round takes that is closed by their number.
-        """
+        """Return the round's records; None if more may come."""
 
     @abstractmethod
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
