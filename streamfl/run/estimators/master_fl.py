@@ -259,7 +259,7 @@ class _MasterFL(base.Estimator):
     def _of(cls, saved: SavedEstimator) -> Self:
         model = cls(**saved.parameters)
         saved.check(targets=cls._task == "regression")
-        model._labels.restore(saved.ordered_labels())
+        model._labels.restore(saved.labels)
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
         columns = saved.columns or SavedColumns(numbers=dict.fromkeys(model._federation.features, ""))
