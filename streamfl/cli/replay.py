@@ -31,14 +31,12 @@ from streamfl.run.compare import Alternatives, RecordErrors
 from streamfl.run.dealing.dealing import FEWEST, Log, client_column, deal
 from streamfl.run.dealing.imposed_drift import Injection, inject
 from streamfl.run.dealing.order import follow_each_other, row_times, usual_rounds
-from streamfl.run.evaluation.history import RunHistory
 from streamfl.run.evaluation.result import Result
 from streamfl.run.page.report import render
 from streamfl.run.predictions.answers_file import AnswersFile
 from streamfl.run.predictions.predictions_file import PredictionsFile
 from streamfl.run.replay import Replay, Replayed, ReplaySettings
-from streamfl.run.report.changes import moved_sentence, stuck_sentence
-from streamfl.run.report.display import Progress, local_text, notice_text, summary
+from streamfl.run.report.display import Progress, announcement, local_text, summary
 from streamfl.run.report.story import file_text
 from streamfl.run.report.terminal import print_line, write_output
 from streamfl.run.report.words import counted
@@ -294,13 +292,6 @@ def _title(replay: Replay) -> str:
     return f"{replay.table.name}: {counted(len(replay.logs), 'client')}, {task}"
 
 
-def _of_inputs(found: InputsMoved | InputsStuck, told: RunHistory, clients: int) -> str:
-    """Return the sentence of the newest announcement of its kind."""
-    if isinstance(found, InputsMoved):
-        return moved_sentence(told.inputs_moved[-1], clients)
-    return stuck_sentence(told.inputs_stuck[-1])
-
-
 def _watched(
     replay: Replay,
     injection: Injection | None,
@@ -335,10 +326,8 @@ def _watched(
                     progress.announce(local_text(told.local_drifts[-1]))
                     if event.state == "latched":
                         progress.announce(told.changes[-1].sentence)
-                case InputsMoved() | InputsStuck():
-                    progress.announce(_of_inputs(event, told, len(replay.logs)))
-                case Noticed():
-                    progress.announce(notice_text(told.notices[-1]))
+                case InputsMoved() | InputsStuck() | Noticed():
+                    progress.announce(announcement(told.findings[-1], len(replay.logs)))
                 case Predicted() if predictions is not None:
                     predictions.add(event)
                 case _:

@@ -80,13 +80,7 @@ class OnlineModels(abc.ABC, Generic[S, L]):
 
     @abc.abstractmethod
     def wrong(self, learnt: L, agreed: S, covered: Covered) -> str | None:
-        """Return why the result of a client cannot be used, or None.
-
-        Parameters
-        ----------
-        agreed
-            The agreed state from which it learnt.
-        """
+        """Return why the result of a client cannot be used, or None."""
 
     @abc.abstractmethod
     def after(
@@ -104,8 +98,6 @@ class OnlineModels(abc.ABC, Generic[S, L]):
 
         Parameters
         ----------
-        agreed
-            The agreed state from which clients learnt.
         learnt
             Each client's result, with all names, in the order of the clients' names.
         labels
@@ -116,8 +108,6 @@ class OnlineModels(abc.ABC, Generic[S, L]):
             Those of them that have a branch, by its name: they may agree on how they mix what all have learnt.
         renewal
             The effect of a restart in this round; None if there was none.
-        limits
-            Bounds on the number of names.
         """
 
     @abc.abstractmethod
@@ -139,8 +129,6 @@ class OnlineModels(abc.ABC, Generic[S, L]):
         ----------
         learnt
             Each client's result, in the order of the clients' names.
-        agreed
-            The agreed state from which they learnt.
         seed
             The seed of the signs of sketches.
         """
@@ -292,8 +280,6 @@ class AtClient(abc.ABC):
 
         Parameters
         ----------
-        limits
-            Bounds on the number of names.
         client
             The client's name: numbers may be rounded by draws of its own.
         measured

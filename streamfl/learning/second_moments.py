@@ -69,11 +69,6 @@ class SecondMoments:
         steps. With the round's alone, a round of few records would. The round has half the weight if all its clients
         were measured, and less in proportion to the records of those that were.
 
-        Parameters
-        ----------
-        parts, records, of
-            As in `after`.
-
         Examples
         --------
         >>> seen = SecondMoments(np.diag([40.0, 0.0]), 10.0).beside([np.diag([0.0, 4.0])], records=2, of=2)

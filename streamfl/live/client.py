@@ -42,12 +42,6 @@ def serve_clients(
 
     Parameters
     ----------
-    settings, connector
-        The settings of the process, and the log of the federation.
-    stop
-        Set when the process is to end.
-    until_end
-        Whether it ends when its clients' records end.
     records
         How messages hold records, if not as the settings say.
     own_models_out

@@ -37,10 +37,10 @@ from streamfl.protocol.messages import (
     Restarted,
     RoundClosed,
 )
-from streamfl.run.evaluation.result import DatedInputsMoved, DatedInputsStuck
+from streamfl.run.evaluation.result import dated
 from streamfl.run.evaluation.starts import Starts
 from streamfl.run.report.barren import MOST_BARREN, Barren
-from streamfl.run.report.changes import moved_sentence, stuck_sentence
+from streamfl.run.report.display import announcement
 from streamfl.run.report.lateness import Lateness
 from streamfl.run.summary import RoundSummary
 from streamfl.runtime.clock import ListeningClock
@@ -87,13 +87,6 @@ NAME_LESS = (
 @dataclass
 class CoordinatorLog:
     """Logs the coordinator's events, and the clients that it waits for.
-
-    Parameters
-    ----------
-    bytes_read
-        Returns the bytes of clients' messages that the coordinator has read.
-    bytes_written
-        Returns the bytes of messages that it has written for clients.
 
     Attributes
     ----------
@@ -246,22 +239,10 @@ def _log_finding(found: Restarted | LocalDrift | InputsMoved | InputsStuck | Not
                 labels=list(found.labels),
                 **whereabouts(found),
             )
-        case InputsMoved():
-            LOG.warning(
-                "inputs moved",
-                round=found.round,
-                clients=list(found.clients),
-                text=moved_sentence(DatedInputsMoved.of(found)),
-                **whereabouts(found),
-            )
-        case InputsStuck():
-            LOG.warning(
-                "inputs stuck",
-                round=found.round,
-                clients=list(found.clients),
-                text=stuck_sentence(DatedInputsStuck.of(found)),
-                **whereabouts(found),
-            )
+        case InputsMoved() | InputsStuck():
+            what = "inputs moved" if isinstance(found, InputsMoved) else "inputs stuck"
+            text = announcement(dated(found))
+            LOG.warning(what, round=found.round, clients=list(found.clients), text=text, **whereabouts(found))
         case Noticed():
             LOG.info(found.cause, round=found.round, labels=list(found.labels), **whereabouts(found))
 
@@ -338,12 +319,6 @@ def serve_coordinator(
 
     Parameters
     ----------
-    settings, connector
-        The settings of the process, and the log of the federation.
-    stop
-        Set when the process is to end.
-    until_end
-        Whether it ends when all clients have left.
     model_out
         Where to write the model that the clients agree on, every minute and at the end; None: nowhere.
     standby
@@ -382,17 +357,7 @@ def serve_coordinator(
 
 @dataclass
 class ServingCoordinator:
-    """A process that is the coordinator, or stands by until it is.
-
-    Parameters
-    ----------
-    settings, connector, stop, until_end, model
-        As of `serve_coordinator`.
-    turned
-        Called at each turn of a loop.
-    spans
-        Takes the spans of rounds, if they are traced.
-    """
+    """A process that is the coordinator, or stands by until it is."""
 
     settings: FederationSettings
     connector: Connector

@@ -36,12 +36,8 @@ class CoordinatorMeasures:
 
     Parameters
     ----------
-    bytes_read, bytes_published
-        Return the bytes of clients' messages that were read, and those of messages that were written for clients.
     now
         Returns seconds; differences are shown.
-    barren
-        Knows whether entries teach the model nothing.
 
     Attributes
     ----------

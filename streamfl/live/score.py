@@ -14,6 +14,7 @@ from streamfl.live.answering import Answering
 from streamfl.live.answers import Predictor
 from streamfl.live.metrics.exposure import exposed, unwatched
 from streamfl.live.metrics.measures import Durations, Measure, counter, gauge
+from streamfl.live.model_out import of_columns
 from streamfl.live.settings.settings import FederationSettings, address
 from streamfl.live.stopping import Stop
 from streamfl.machines.client.follower import Follower
@@ -182,10 +183,6 @@ def serve_scores(
 
     Parameters
     ----------
-    settings, connector
-        The settings of the process, and the log of the federation.
-    stop
-        Set when the process is to end.
     records
         How messages hold records, if not as the settings say.
 
@@ -247,18 +244,11 @@ class _OverHTTP:
     def renew(self) -> None:
         """Answer with the models that the follower has now."""
         settings, opened = self.settings, self.follower.serving().opened
-        fields = settings.field_map
         model = ServedModel.followed(
             self.follower,
             settings.learning.resolved_with(settings.profile, settings.privacy),
             settings.federation.task,
-            categories=dict(fields.categories),
-            label=fields.label,
-            left_out=(*fields.times, *fields.drop),
-            client_column=fields.client or "",
-            missing_values=fields.missing_values,
-            time_features=fields.made_of_times,
-            past=settings.past,
+            **of_columns(settings),
         )
         self.answering = Answering(model, opened.round, opened.epoch, opened.entry - 1)
         if self.candidate is not None:

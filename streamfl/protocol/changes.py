@@ -77,8 +77,6 @@ def followed(message: ModelsChanged, before: Mapping[str, FloatArray]) -> Mappin
     ----------
     message
         One that `wrong` finds nothing wrong with.
-    before
-        The models of the round before, by slot.
 
     Raises
     ------

@@ -21,8 +21,6 @@ class Seek:
 
     Parameters
     ----------
-    positions
-        Where to continue.
     needed
         If labels come later: the positions from which no label may be lacking. What lies before tells which records
         wait; of what the log has deleted nothing waits.
@@ -45,8 +43,6 @@ class Answered:
 
     Parameters
     ----------
-    client
-        The client.
     batch
         The records, with `answers`.
     predictions
@@ -70,8 +66,6 @@ class Predicted:
 
     Parameters
     ----------
-    client, round, attempt, spans
-        Those of the update.
     truth
         The labels or targets, shape (n,), in the order read.
     served

@@ -32,15 +32,6 @@ def followed(seen: Moments, early: Early, new: Moments) -> tuple[Moments, Early]
 
     A few values alone do not show which of them is an outlier; the next few do.
 
-    Parameters
-    ----------
-    seen
-        The moments of all values so far.
-    early
-        What is kept to check the first of them.
-    new
-        The moments of the new values.
-
     Examples
     --------
     >>> from streamfl.protocol.moments import NOTHING

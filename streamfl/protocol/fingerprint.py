@@ -13,8 +13,6 @@ def fingerprint(registry: Registry, W: FloatArray, *, chain: str = "") -> str:
 
     Parameters
     ----------
-    registry
-        Names, scaler and unit of targets.
     W
         The weights, shape (d + 1, columns).
     chain

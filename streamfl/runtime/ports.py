@@ -70,8 +70,6 @@ class DelayedSource(Source, Protocol):
 
         Parameters
         ----------
-        positions
-            Where to continue.
         needed
             The positions from which no label may be lacking. What lies before may have been deleted.
         """
@@ -728,8 +726,6 @@ class Guarded(Protocol):
 
         Parameters
         ----------
-        placement, unlabelled, delayed_labels
-            Where records, those without labels, and delayed labels are.
         role
             The only one that is wanted.
         principal

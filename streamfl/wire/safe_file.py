@@ -43,12 +43,8 @@ def read(path: Path, what: str, *, oldest: int, newest: int) -> tuple[dict[str, 
 
     Parameters
     ----------
-    path
-        The file.
     what
         What the file should be, for error messages.
-    oldest, newest
-        The formats that can be read.
 
     Raises
     ------

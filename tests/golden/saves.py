@@ -2,8 +2,7 @@
 
 python tests/golden/saves.py --write     writes the files of `saved/` again, and what becomes of them
 
-They are of 0.2.0, the oldest version whose files are read: write them in a checkout of it. Files with a number are of
-later formats.
+They are of 0.2.0, the oldest version whose files are read: write them in a checkout of it.
 """
 
 import gzip

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from native_streams import agreed, drawn, learnt, powers, state
+from one_record import LabelMixture, TargetMixture
 from suites.examples import examples
 from unit.machines.script import opening
 
@@ -20,7 +21,6 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
-from streamfl.online.native.mixture import LabelMixture, TargetMixture
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import Moments, merged

@@ -1,12 +1,13 @@
 """Simulations check every change of a client's phase against the table: wrong ones are found."""
 
 import pytest
+from worlds import phases
+from worlds.phases import TRANSITIONS
 
 from simulation.federation import federation
 from simulation.test_simulation import faults_of
-from streamfl.machines.client import phase as phases
 from streamfl.machines.client.ledger.known_ledger import KnownLedger, LedgerPlace
-from streamfl.machines.client.phase import TRANSITIONS, Phase
+from streamfl.machines.client.phase import Phase
 from streamfl.protocol.messages import RoundOpened
 from streamfl.testing import Violation
 

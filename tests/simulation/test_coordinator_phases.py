@@ -1,12 +1,13 @@
 """Simulations hold every step of the coordinator against its table of phases: one that is wrong is noticed."""
 
 import pytest
+from worlds import phases
+from worlds.phases import STAGES
 
 from simulation.federation import federation
 from simulation.test_simulation import faults_of
-from streamfl.machines.coordinator import phase as phases
 from streamfl.machines.coordinator.close import rounds
-from streamfl.machines.coordinator.phase import TRANSITIONS
+from streamfl.machines.coordinator.phase import Phase
 from streamfl.machines.coordinator.recovery import Recovery
 from streamfl.machines.coordinator.standing import Standing
 from streamfl.testing import Violation
@@ -15,11 +16,11 @@ SEED = 5  # messages are lost and late, everything is killed now and then, and a
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("pair", TRANSITIONS, ids=lambda pair: f"{pair[0].name} to {pair[1].name}")
+@pytest.mark.parametrize("pair", STAGES, ids=lambda pair: f"{pair[0].name} to {pair[1].name}")
 def test_a_transition_that_is_missing_from_the_table_is_noticed(pair, monkeypatch):
     before, after = pair
-    monkeypatch.setattr(phases, "TRANSITIONS", {row: by for row, by in TRANSITIONS.items() if row != pair})
-    sums = "masked" if phases.Phase.ENQUIRING in pair else "off"
+    monkeypatch.setattr(phases, "STAGES", {row: by for row, by in STAGES.items() if row != pair})
+    sums = "masked" if Phase.ENQUIRING in pair else "off"
     with pytest.raises(Violation, match=f"coordinator is led from {before.name} to {after.name} by"):
         federation(faults=faults_of(SEED), seed=SEED, secure_aggregation=sums).run()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamfl.machines.client.ledger.known_ledger import KnownLedger
-from streamfl.machines.client.phase import Phase, may_follow
+from streamfl.machines.client.phase import Phase
 from streamfl.machines.coordinator import phase as coordinator
 from streamfl.protocol.decisions import ClientDecision, Refused
 from streamfl.protocol.events import ClientEvent, CoordinatorEvent
@@ -23,6 +23,7 @@ from streamfl.protocol.messages import (
 from streamfl.protocol.records import Batch
 from streamfl.testing.violation import Violation
 from worlds.delayed import Accounts
+from worlds.phases import may_follow, stage_may_follow
 
 # The fields of a message that its line in the transcript shows.
 SHOWN = (
@@ -148,7 +149,7 @@ class Audit:
 
     def coordinates(self, before: coordinator.Phase, event: CoordinatorEvent, after: coordinator.Phase) -> None:
         """Check what an event has made of the coordinator's phase."""
-        if not coordinator.may_follow(before, event, after):
+        if not stage_may_follow(before, event, after):
             raise Violation(f"coordinator is led from {before.name} to {after.name} by {type(event).__name__}")
 
     def _entry(self, closed: RoundClosed) -> None:

@@ -36,8 +36,8 @@ from streamfl.protocol.messages import (
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
-from streamfl.testing.fields import altered, field_of, group_of
 from streamfl.wire import codec, messages
+from streamfl_benchmarks.liars.fields import altered, field_of, group_of
 from streamfl_benchmarks.liars.hostile import ATTACKS
 from worlds.spoilt import spoilt
 

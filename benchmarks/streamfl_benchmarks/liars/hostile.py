@@ -18,7 +18,7 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.records import Span
 from streamfl.sampling import generator
-from streamfl.testing.fields import altered, field_of
+from streamfl_benchmarks.liars.fields import altered, field_of
 
 Message = Update | Scores
 Attack = Callable[[Message, int], Message]

@@ -19,7 +19,6 @@ from kafka import errors as kafka_errors
 
 from streamfl_connectors.confluent.errors import as_kafka_python_error
 from streamfl_connectors.kafka.connection import MAX_FETCHED_OF_PARTITION
-from streamfl_connectors.kafka.consumer import LibraryMissingError
 
 LOG = logging.getLogger("streamfl.kafka.librdkafka")
 
@@ -339,10 +338,6 @@ class LibrdkafkaReader:
             with _kafka_python_errors():
                 self._read_by_other(TopicPartition(*name), partition)
                 self._go_to(Place(*name, partition.head), partition)
-        except LibraryMissingError as error:
-            for message in error.unpacked.get(TopicPartition(*name), ()):
-                partition.arrives(message)
-            partition.failure = LibraryMissingError({}, error.wrong)
         except Exception as error:  # whatever it is, a poll raises it
             partition.failure = error
 

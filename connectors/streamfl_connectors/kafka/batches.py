@@ -2,20 +2,21 @@
 
 A broker accepts such batches from any writer: headers with names that are not UTF-8, bytes that no codec can unpack,
 a megabyte that unpacks to a gigabyte. A batch comes from one writer. So the unreadable rest of a batch becomes one
-unusable message, at the offset of the batch's last message. If only the library of its codec is missing here, its
-messages are good: they become one `UnreadableBatch` message, at which a reader stops.
+unusable message, at the offset of the batch's last message. Good messages whose codec needs a library that is missing
+here would be lost so: without the libraries no process begins.
 """
 
 import gzip
 import io
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from kafka import codec as codecs
 from kafka import errors as kafka_errors
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from streamfl.bounds import bounded
+from streamfl.errors import UsageError
 
 # The most bytes of an unpacked batch; packed it has at most a megabyte, unless topics accept more.
 MOST_UNPACKED = 64 * 1024 * 1024
@@ -26,26 +27,8 @@ BLOCKS = b"\x82SNAPPY\x00"
 _iterated, _next = DefaultRecordBatch.__iter__, DefaultRecordBatch.__next__
 
 
-class UnreadableBatch(bytes):
-    """The value of a message in place of a batch that can be unpacked only with a library that is missing here.
-
-    It tells which, and how to get it.
-    """
-
-
-class _Codec(NamedTuple):
-    name: str
-    module: str
-    """Its name in `kafka.codec`, where it is None if the library is missing."""
-    package: str
-
-
-# By number, the codecs that need a library.
-CODECS: Mapping[int, _Codec] = {
-    DefaultRecordBatch.CODEC_SNAPPY: _Codec("snappy", "snappy", "python-snappy"),
-    DefaultRecordBatch.CODEC_LZ4: _Codec("lz4", "lz4", "lz4"),
-    DefaultRecordBatch.CODEC_ZSTD: _Codec("zstd", "zstd", "zstandard"),
-}
+# The libraries of codecs, by their names in `kafka.codec`, where one that is missing is None.
+LIBRARIES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
 
 
 class _Lenient(bytearray):
@@ -60,16 +43,21 @@ class _Lenient(bytearray):
 
 
 def read_leniently() -> None:
-    """Patch kafka-python's consumers so that they read every batch to its end."""
+    """Patch kafka-python's consumers so that they read every batch to its end.
+
+    Raises
+    ------
+    UsageError
+        The library of a codec is missing: messages of any writer may need it.
+    """
+    if missing := [package for name, package in LIBRARIES.items() if getattr(codecs, name) is None]:
+        raise UsageError(f"{' and '.join(missing)} is not installed: pip install {' '.join(missing)}")
     DefaultRecordBatch.__iter__ = _begin
     DefaultRecordBatch.__next__ = _read
 
 
 def _begin(batch: DefaultRecordBatch) -> Iterator[DefaultRecord]:
     if batch.compression_type != batch.CODEC_NONE and not batch._decompressed:
-        lacks = _lacks(batch.compression_type)
-        if lacks is not None:
-            return iter((_in_place_of(batch, UnreadableBatch(lacks.encode())),))
         try:
             unpacked = _unpacked(batch.compression_type, bytes(batch._buffer[batch._pos :]))
         except Exception as error:  # each library has errors of its own
@@ -77,19 +65,6 @@ def _begin(batch: DefaultRecordBatch) -> Iterator[DefaultRecord]:
         batch._buffer, batch._pos, batch._decompressed = unpacked, 0, True
     begun: Iterator[DefaultRecord] = _iterated(batch)
     return begun
-
-
-def _lacks(number: int) -> str | None:
-    """Return why batches of a codec cannot be unpacked here, and what to do; None if they can."""
-    if number == DefaultRecordBatch.CODEC_GZIP:
-        return None
-    codec = CODECS.get(number)
-    if codec is None:
-        return f"messages are compressed with codec {number}, which kafka-python does not know; update it"
-    if getattr(codecs, codec.module) is not None:
-        return None
-    what = f"messages are compressed with {codec.name}, and the library {codec.package} is not installed"
-    return f"{what}; install it (pip install {codec.package}), and start this process again"
 
 
 def _unpacked(codec: int, data: bytes) -> bytearray:
@@ -171,9 +146,6 @@ def _read(batch: DefaultRecordBatch) -> DefaultRecord:
 def _unreadable(batch: DefaultRecordBatch, error: Exception) -> DefaultRecord:
     """Return one message in place of the unreadable ones: its value says why, and no reader can decode it."""
     reason = bounded(f"a batch of {batch.records_count} messages that cannot be read: {error}")
-    return _in_place_of(batch, reason.encode(errors="backslashreplace"))
-
-
-def _in_place_of(batch: DefaultRecordBatch, value: bytes) -> DefaultRecord:
+    value = reason.encode(errors="backslashreplace")
     place: tuple[Any, ...] = (batch.last_offset, batch.max_timestamp, batch.timestamp_type)
     return DefaultRecord(len(value), *place, None, value, [])

@@ -53,13 +53,7 @@ TAKEN_OVER = "another coordinator of this federation has taken over; this proces
 
 
 class Connection:
-    """Makes kafka-python's clients, all with the same settings.
-
-    Parameters
-    ----------
-    signatures
-        What the process signs with, and whose signatures it asks for.
-    """
+    """Makes kafka-python's clients, all with the same settings."""
 
     def __init__(self, settings: KafkaSettings, signatures: Signatures = OPEN) -> None:
         self.signatures = signatures

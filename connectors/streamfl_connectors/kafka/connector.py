@@ -71,15 +71,7 @@ def closed_if_it_fails(link: KafkaCoordinatorLink | KafkaHost) -> Iterator[None]
 
 
 class KafkaConnector:
-    """`streamfl.runtime.ports.Connector` for Apache Kafka.
-
-    Parameters
-    ----------
-    federation
-        The federation's name: the first part of its topics' names.
-    signatures
-        What the process signs with, and whose signatures it asks for.
-    """
+    """`streamfl.runtime.ports.Connector` for Apache Kafka."""
 
     Settings: ClassVar[type[BaseModel]] = KafkaSettings
     connection: ClassVar[type[Connection]] = Connection

@@ -1,36 +1,11 @@
-"""A consumer that stops at a batch for which a library is missing here, whoever polls it."""
+"""The consumer of kafka-python as a `RecordReader`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 from kafka.structs import MemberState
-
-from streamfl.errors import UsageError
-from streamfl_connectors.kafka.batches import UnreadableBatch
-
-Polled = Mapping[TopicPartition, Sequence[Any]]
-
-
-class LibraryMissingError(UsageError):
-    """Messages cannot be unpacked for lack of a library; passed over they would be lost for ever.
-
-    Parameters
-    ----------
-    unpacked
-        What was polled, of each partition up to the first of these messages: for a reader that can continue.
-    wrong
-        By partition, where the first of these messages is, and what to do.
-    """
-
-    def __init__(self, unpacked: Polled, wrong: Mapping[TopicPartition, str]) -> None:
-        super().__init__("; ".join(wrong.values()))
-        self.unpacked = unpacked
-        self.wrong = wrong
 
 
 class Consumer(KafkaConsumer):  # type: ignore[misc]  # kafka-python has no types
-    """Every consumer of kafka-python; it also is a `RecordReader`."""
+    """Every consumer of kafka-python that is made here."""
 
     @property
     def is_joined(self) -> bool:
@@ -46,33 +21,3 @@ class Consumer(KafkaConsumer):  # type: ignore[misc]  # kafka-python has no type
         reason is repeated until the member has joined.
         """
         self._coordinator.request_rejoin()
-
-    def poll(self, timeout_ms: int = 0, **others: Any) -> Polled:
-        """Return the next messages.
-
-        Raises
-        ------
-        LibraryMissingError
-            Some are packed, and the library is missing.
-        """
-        return all_unpacked(super().poll(timeout_ms=timeout_ms, **others))
-
-
-def all_unpacked(polled: Polled) -> Polled:
-    """Return what was polled, if every batch could be unpacked.
-
-    Raises
-    ------
-    LibraryMissingError
-        One could not, for lack of a library.
-    """
-    unpacked, wrong = dict(polled), {}
-    for partition, messages in polled.items():
-        at = next((i for i, message in enumerate(messages) if isinstance(message.value, UnreadableBatch)), None)
-        if at is not None:
-            place = f"{partition.topic}/{partition.partition}, up to offset {messages[at].offset}"
-            wrong[partition] = f"{place}: {messages[at].value.decode()}"
-            unpacked[partition] = messages[:at]
-    if wrong:
-        raise LibraryMissingError(unpacked, wrong)
-    return polled

@@ -25,8 +25,6 @@ def last_opened(consumer: KafkaConsumer, topic: str, verifier: Verifier | None =
         A consumer that reads committed messages only; it is assigned to the topic and moved.
     topic
         The control topic. Messages that cannot be read are skipped: whoever listens counts them.
-    verifier
-        Checks that the coordinator has signed them.
     """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])

@@ -18,10 +18,6 @@ class KafkaPartitionEnds:
 
     Parameters
     ----------
-    connection, topics
-        How to reach the federation, and its own topics, which hold no records.
-    placement
-        The topics that hold records, or labels, of clients.
     stride
         The positions that a message takes up.
     """

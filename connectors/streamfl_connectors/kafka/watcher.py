@@ -29,8 +29,6 @@ class KafkaWatcher:
 
     Parameters
     ----------
-    connection, topics
-        How to reach the federation, and its topics.
     last
         Begin this many offsets before the end of the control topic; None begins at its start.
     letters

@@ -17,8 +17,6 @@ class KafkaRecordWriter:
     ----------
     places
         The topic and partition of each client; with None, the client's name is the key that decides.
-    partitions
-        The number of partitions of each topic.
     """
 
     def __init__(

@@ -157,12 +157,8 @@ def local_model(
 
     Parameters
     ----------
-    algorithm, problem
-        The base algorithm, and the records and the loss.
     W
         The model at the round's start, shape (d, columns).
-    eta
-        Step size.
     served
         Called before each step with its rows and the model's outputs for them.
 

@@ -23,10 +23,6 @@ class MirrorMap(Protocol):
         """Return the radius of the ball."""
         ...
 
-    def potential(self, x: FloatArray) -> float:
-        """Return phi(x)."""
-        ...
-
     def dual(self, x: FloatArray) -> FloatArray:
         """Return grad phi(x)."""
         ...
@@ -49,10 +45,6 @@ class Euclidean:
     """
 
     radius: float = RADIUS
-
-    def potential(self, x: FloatArray) -> float:
-        """Return |x|^2 / 2."""
-        return 0.5 * float(np.sum(x * x))
 
     def dual(self, x: FloatArray) -> FloatArray:
         """Return x."""
@@ -81,10 +73,6 @@ class PNorm:
 
     p: float = 1.5
     radius: float = RADIUS
-
-    def potential(self, x: FloatArray) -> float:
-        """Return |x|_p^2 / (2 (p - 1))."""
-        return 0.5 * _norm(x, self.p) ** 2 / (self.p - 1.0)
 
     def dual(self, x: FloatArray) -> FloatArray:
         """Return sign(x) |x|^(p-1) |x|_p^(2-p) / (p - 1)."""
@@ -122,11 +110,6 @@ class Hypentropic:
     def scale(self) -> float:
         """Return s."""
         return float(np.hypot(self.radius, self.beta))
-
-    def potential(self, x: FloatArray) -> float:
-        """Return phi(x)."""
-        terms = x * np.arcsinh(x / self.beta) - np.hypot(x, self.beta)
-        return self.scale * float(np.sum(terms))
 
     def dual(self, x: FloatArray) -> FloatArray:
         """Return s asinh(x / beta)."""

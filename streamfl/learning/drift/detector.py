@@ -55,7 +55,7 @@ class Detector(Kind):
     def forget(self, clients: Collection[str]) -> None:
         """Forget some clients, which another model serves from now on."""
 
-    def named(self, clients: Collection[str]) -> tuple[str, ...]:
+    def surely_drifted(self, clients: Collection[str]) -> tuple[str, ...]:
         """Return those of some clients that surely have drifted by now, if only a few have."""
         return ()
 

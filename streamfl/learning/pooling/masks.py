@@ -191,13 +191,7 @@ class Masks:
         return self.secrets.expand(seed, n).astype(np.uint64)
 
     def unmasked(self, asked: Unmask) -> Unmasked | None:
-        """Return the seeds with which a total can be told; None if it must not be.
-
-        Parameters
-        ----------
-        asked
-            Which attempts of which clients are to be added up.
-        """
+        """Return the seeds with which a total can be told; None if it must not be."""
         attempts, stage = asked.attempts, asked.stage
         attempt, mine = attempts.get(self.client), peers(self.roster, self.client)
         hidden_among = 1 + len(attempts.keys() & set(mine))
@@ -238,10 +232,6 @@ def total_of(sums: Sequence[IntArray], answers: Sequence[Unmasked], expand: Expa
     ----------
     sums
         The masked sums of the clients that answered, shape (n,) each.
-    answers
-        Their seeds.
-    expand
-        See `Secrets.expand`.
     """
     total = plain_total(sums).astype(np.uint64)
     for answer in answers:

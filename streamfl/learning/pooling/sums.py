@@ -124,8 +124,6 @@ def pooled(
         The updates behind the total, in the order of their clients.
     total
         The sum of their sums, shape (size,).
-    opened, layout, registry
-        The open round, its layout, and its registry.
     """
     parts = layout.unpacked(total)
     records, trained = sum(u.records for u in updates), sum(u.trained for u in updates)

@@ -124,10 +124,6 @@ class ProfileOptions:
 
     Parameters
     ----------
-    horizon
-        The expected number of rounds.
-    detector
-        Makes a new drift detector of the chosen kind.
     rho_scale, optimistic, order_after_alarm
         See `PaperSettings`. A profile that uses one names it in `takes`.
     start

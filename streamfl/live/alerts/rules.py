@@ -1,6 +1,6 @@
 """What of a federation is worth a message to a person: drifts as announced, and what no longer happens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,34 +11,38 @@ from streamfl.printable import printable
 from streamfl.protocol.messages import (
     TOGETHER_AGAIN,
     Ended,
+    Finding,
     FromCoordinator,
-    InputsMoved,
-    InputsStuck,
     Joined,
     Left,
-    LocalDrift,
-    Noticed,
     Refusal,
-    Restarted,
     RoundClosed,
 )
 from streamfl.records.values.times import iso
 from streamfl.run.evaluation.result import (
-    DatedFinding,
+    Dated,
     DatedInputsMoved,
     DatedInputsStuck,
     DatedLocalDrift,
     DatedNotice,
     DatedRestart,
+    dated,
 )
-from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
-from streamfl.run.report.display import local_text, notice_text
+from streamfl.run.report.display import announcement, local_text
 from streamfl.run.report.lateness import Lateness
 from streamfl.run.report.words import count, listed
 from streamfl.run.summary import RoundSummary
 
 # The most clients, labels and features that an alert names.
 LISTED = 20
+
+KINDS: Mapping[type[Dated], AlertKind] = {
+    DatedRestart: "drift",
+    DatedLocalDrift: "local-drift",
+    DatedInputsMoved: "inputs-moved",
+    DatedInputsStuck: "inputs-stuck",
+    DatedNotice: "notice",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,24 +118,8 @@ one that joins'])
                 if not message.records:
                     return late
                 return [*self._goes_on(message, now, time), *late, *self._silence(message, time)]
-            case Restarted():
-                restart = DatedRestart.of(message)
-                return [self._found("drift", restart, sentence(restart), time, clients=restart.clients)]
-            case LocalDrift():
-                drift = DatedLocalDrift.of(message)
-                text = sentence(drift) if drift.state == "latched" else local_text(drift)
-                over = drift.state in TOGETHER_AGAIN
-                return [self._found("local-drift", drift, text, time, clients=drift.clients, is_over=over)]
-            case InputsMoved():
-                inputs = DatedInputsMoved.of(message)
-                named = inputs.clients or sorted({client for one in inputs.moved for client in one.clients})
-                return [self._found("inputs-moved", inputs, moved_sentence(inputs), time, clients=named)]
-            case InputsStuck():
-                stuck = DatedInputsStuck.of(message)
-                return [self._found("inputs-stuck", stuck, stuck_sentence(stuck), time, clients=stuck.clients)]
-            case Noticed():
-                notice = DatedNotice.of(message)
-                return [self._found("notice", notice, notice_text(notice), time)]
+            case Finding():
+                return [self._found(dated(message), time)]
             case Joined():
                 self._watch(message.client)
             case Left():
@@ -151,8 +139,6 @@ one that joins'])
 
         Parameters
         ----------
-        now, time
-            As in `hear`.
         reason
             Why nothing can be heard; empty if the log answers.
         """
@@ -206,16 +192,18 @@ one that joins'])
         self._heard.pop(client, None)
         self._silent.discard(client)
 
-    def _found(self, kind: AlertKind, found: DatedFinding, text: str, time: float, **more: Any) -> Alert:
+    def _found(self, found: Dated, time: float) -> Alert:
         stuck = found.stuck if isinstance(found, DatedInputsStuck) else ()
         features = [*dict.fromkeys([*(one.feature for one in found.moved), *(one.feature for one in stuck)])]
-        about: dict[str, Any] = {
-            "round": found.round,
-            "since": found.since,
-            "labels": found.labels,
-            "features": features,
-        }
-        return self._alert(kind, text, time, **about, **more)
+        clients: Sequence[str] = () if isinstance(found, DatedNotice) else found.clients
+        if isinstance(found, DatedInputsMoved) and not clients:
+            clients = sorted({client for one in found.moved for client in one.clients})
+        text, is_over = announcement(found), False
+        if isinstance(found, DatedLocalDrift) and found.state != "latched":
+            text, is_over = local_text(found), found.state in TOGETHER_AGAIN
+        about: dict[str, Any] = {"round": found.round, "since": found.since, "is_over": is_over}
+        names: dict[str, Sequence[str]] = {"clients": clients, "labels": found.labels, "features": features}
+        return self._alert(KINDS[type(found)], text, time, **names, **about)
 
     def _alert(
         self,

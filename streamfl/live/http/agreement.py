@@ -21,8 +21,6 @@ class AgreementCounts:
 
     Parameters
     ----------
-    records
-        How many.
     equal
         For how many of them both have predicted the same label.
     difference

@@ -70,8 +70,6 @@ def app(
 
     Parameters
     ----------
-    name
-        The model's name, as in its addresses.
     current
         Returns the model that answers now; None while there is none. It is called in the thread of the
         server, before a request is read, and must not wait.
@@ -81,8 +79,6 @@ def app(
     candidate
         Returns the candidate, whose version is `candidate`; None if there is none. It also predicts what the model
         is asked without a version, and both are compared. It is called like `current`.
-    counts
-        Where requests are counted.
     """
     return _V2(name, current, ready, candidate, limits, Counts() if counts is None else counts).asgi()
 

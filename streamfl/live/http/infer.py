@@ -340,17 +340,7 @@ def _values(output: str, predictions: FloatArray, model: ServedModel) -> list[st
 def metadata(
     name: str, answering: Answering, versions: Sequence[Answering], figures: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return what a model takes and returns, as the protocol tells it.
-
-    Parameters
-    ----------
-    name, answering
-        The model.
-    versions
-        Its versions that may be asked.
-    figures
-        What else is told of this one.
-    """
+    """Return what a model takes and returns, as the protocol tells it."""
     model, encoding = answering.model, answering.model.encoding
     matrix, texts = matrix_of(encoding), {*encoding.categories, *encoding.times}
     return {

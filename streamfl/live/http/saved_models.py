@@ -32,8 +32,6 @@ class SavedModel:
 
     Parameters
     ----------
-    path
-        The file.
     name
         Its version, if that is not the round.
     answering
@@ -86,16 +84,10 @@ def serve_file(path: Path, http: str, stop: Stop, names: Collection[str] = (), c
 
     Parameters
     ----------
-    path
-        The model, as `--model-out` has written it.
     http
         The address, PORT or HOST:PORT.
-    stop
-        Set when the process is to end.
     names
         Names under which it may be asked, besides any address and the machine's name.
-    candidate
-        A model that predicts the same, to be compared.
 
     Raises
     ------

@@ -29,8 +29,6 @@ def exposed(
 
     Parameters
     ----------
-    role
-        `coordinator`, `client` or `score`.
     measured, not_ready
         Return its measures, and why it is not ready, None if it is. They are called in its loop.
 

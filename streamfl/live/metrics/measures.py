@@ -1,7 +1,7 @@
 """Measures of a process: numbers for people who watch it, as its loop has them."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal, NamedTuple
@@ -123,8 +123,3 @@ def plain(reason: str) -> str:
     kind = "".join(" " if char.isspace() else char for char in reason.partition(":")[0])
     at = next((i for i, char in enumerate(kind) if char.isdigit()), len(kind))
     return " ".join(kind[:at].split())[:MOST_OF_REASON] or "other"
-
-
-def together(*measures: Iterable[Measure]) -> tuple[Measure, ...]:
-    """Return measures of several parts of a process."""
-    return tuple(measure for part in measures for measure in part)

@@ -24,10 +24,6 @@ def order(
 
     Parameters
     ----------
-    connector
-        The log of the federation, with the operator's signature.
-    action, client, model
-        As in `Command`.
     patience
         Seconds to wait for the coordinator.
 
@@ -78,8 +74,6 @@ def show(state: CoordinatorState | None, names: Mapping[str, str], console: Cons
 
     Parameters
     ----------
-    state
-        What the coordinator committed last.
     names
         Of hosts, by key.
 

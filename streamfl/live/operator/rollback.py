@@ -13,11 +13,6 @@ from streamfl.runtime.ports import Connector
 def past_model(connector: Connector, entry: int) -> str:
     """Return the name of the youngest kept model that served in the round of an entry, or before.
 
-    Parameters
-    ----------
-    entry
-        An entry of the ledger that is closed.
-
     Raises
     ------
     UsageError

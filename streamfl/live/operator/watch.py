@@ -15,9 +15,8 @@ from streamfl.printable import printable
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import (
     Ended,
+    Finding,
     FromCoordinator,
-    InputsMoved,
-    InputsStuck,
     Joined,
     Left,
     LocalDrift,
@@ -28,16 +27,10 @@ from streamfl.protocol.messages import (
     RoundClosed,
     RoundOpened,
 )
-from streamfl.run.evaluation.result import (
-    DatedInputsMoved,
-    DatedInputsStuck,
-    DatedLocalDrift,
-    DatedNotice,
-    DatedRestart,
-)
+from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, dated
 from streamfl.run.evaluation.starts import Starts
-from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
-from streamfl.run.report.display import local_text, notice_text, restart_text
+from streamfl.run.report.changes import sentence
+from streamfl.run.report.display import announcement, local_text, restart_text
 from streamfl.run.report.pace import Pace
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count, counted, score
@@ -59,10 +52,6 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
     ----------
     opened
         Opens it, and raises a PeerError if it cannot.
-    console
-        Where to say it, each reason once.
-    sleep
-        Waits this many seconds.
     """
     told = ""
     while True:
@@ -138,8 +127,6 @@ def watch(
         The coordinator's messages, in order; None where nothing has come.
     rounds
         How many rounds to show; None continues for ever.
-    opened
-        The round that is open at the beginning.
     now
         The time in seconds.
     paces
@@ -198,16 +185,8 @@ def _fields(message: FromCoordinator) -> dict[str, Any]:
     match message:
         case RoundClosed():
             return asdict(RoundSummary.of(message).line)
-        case Restarted():
-            return DatedRestart.of(message).model_dump()
-        case LocalDrift():
-            return DatedLocalDrift.of(message).model_dump()
-        case InputsMoved():
-            return DatedInputsMoved.of(message).model_dump()
-        case InputsStuck():
-            return DatedInputsStuck.of(message).model_dump()
-        case Noticed():
-            return DatedNotice.of(message).model_dump()
+        case Finding():
+            return dated(message).model_dump()
     return {}
 
 
@@ -321,12 +300,8 @@ def _lines(message: FromCoordinator) -> tuple[str | tuple[str, ...], str]:
         case LocalDrift():
             drift = DatedLocalDrift.of(message)
             return (local_text(drift), *([sentence(drift)] if drift.state == "latched" else [])), "bold yellow"
-        case InputsMoved():
-            return moved_sentence(DatedInputsMoved.of(message)), "bold yellow"
-        case InputsStuck():
-            return stuck_sentence(DatedInputsStuck.of(message)), "bold yellow"
-        case Noticed():
-            return notice_text(DatedNotice.of(message)), "yellow"
+        case Finding():
+            return announcement(dated(message)), "yellow" if isinstance(message, Noticed) else "bold yellow"
         case Joined():
             return f"{message.client} joined; the ledger already has {count(message.read)} of its records", "dim"
         case Left():

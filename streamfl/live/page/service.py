@@ -112,8 +112,6 @@ def serve_page(
     ----------
     where
         The address, PORT or HOST:PORT.
-    stop
-        Set when the process is to end.
     names
         Names under which browsers may ask for it, besides those of this machine and any address.
     reach
@@ -164,8 +162,6 @@ def shown(source: PageSource, where: str, names: Collection[str] = ()) -> Iterat
     ----------
     where
         The address, PORT or HOST:PORT.
-    names
-        As of `serve_page`.
 
     Yields
     ------

@@ -10,11 +10,6 @@ from streamfl.wire.signing import OPEN, Signatures
 def connect(settings: FederationSettings, signatures: Signatures = OPEN) -> Connector:
     """Return the connector that the settings name, built from its own settings.
 
-    Parameters
-    ----------
-    signatures
-        What the process signs with, and whose signatures it asks for.
-
     Raises
     ------
     UsageError

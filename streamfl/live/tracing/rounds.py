@@ -169,8 +169,6 @@ def sending(
 
     Parameters
     ----------
-    federation, role
-        The federation's name, and what the process is.
     endpoint
         Where an OpenTelemetry collector takes traces over HTTP, such as `http://127.0.0.1:4318`.
     processor

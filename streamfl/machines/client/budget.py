@@ -65,12 +65,8 @@ class Budget:
 
         Parameters
         ----------
-        update
-            The update without rounding for the budget.
         coarser
             Returns it with what was learnt this many times coarser.
-        coarsest
-            The most times.
         """
         room = self.of(update.records) - AGAIN
         made = {0: update}

@@ -6,7 +6,7 @@ next step for which everything has arrived (`_proceed`): close the buffer and se
 In the normal course a client sends Join once it has records (JOINING). Joined gives its place in the ledger. The
 client waits for the next round and its models (WAITING), reads the round's records (GATHERING), sends one update for
 the next entry, and waits for the ledger (SENT). RoundClosed accepts the update; only then does the buffer drop the
-records. `phase.py` has the whole table. `state.py` derives the phase from the state.
+records. `phase.py` describes the phases. `state.py` derives the phase from the state.
 
 There is one way to recover from every fault: a client that does not know its place sends Join, and Joined answers. It
 does not know its place after it starts, after it missed an entry, after another update was accepted under its name,

@@ -74,8 +74,6 @@ class Coordinator:
     recover
         Returns the state of the last Commit, or a new one, from which to continue after a message that could not be
         handled. Without it, what the message raises is raised.
-    log_ends, grants, log_ids
-        See `Admission`.
 
     Examples
     --------
@@ -206,13 +204,6 @@ class Coordinator:
 
     def handle(self, event: CoordinatorEvent, now: float) -> list[CoordinatorDecision]:
         """Handle one event and return the decisions, in order.
-
-        Parameters
-        ----------
-        event
-            A client's message, or the time.
-        now
-            The time, in seconds.
 
         Returns
         -------

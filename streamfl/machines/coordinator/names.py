@@ -56,11 +56,6 @@ def with_room(names: Iterable[str], known: Collection[str], most: int) -> tuple[
 def own_names(labels: Mapping[str, Sequence[str]], features: Mapping[str, Sequence[str]]) -> dict[str, list[Name]]:
     """Return, by client, the names that few others bring: labels first, else in its order.
 
-    Parameters
-    ----------
-    labels, features
-        The names that each client brings.
-
     >>> own_names({"c0": ("a",), "c1": ("a", "b")}, {"c0": (), "c1": ("x",)})["c1"]
     [Name(kind='label', text='b'), Name(kind='feature', text='x')]
     """

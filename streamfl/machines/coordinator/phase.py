@@ -1,9 +1,6 @@
-"""The phases of the coordinator, and what leads from one to another."""
+"""The phases of the coordinator."""
 
 from enum import Enum
-
-from streamfl.protocol.events import CoordinatorEvent
-from streamfl.protocol.messages import Join
 
 
 class Phase(Enum):
@@ -25,28 +22,3 @@ class Phase(Enum):
     COLLECTING = "a round is open and waits for updates"
     SCORING = "an alarm waits for scores of candidates"
     ENQUIRING = "what clients have sent counts only after they have answered the enquiry of the kind of round"
-
-
-# The event that may lead from one phase to another. Any message may be the last one that a round waits for, even a
-# refused one: the round no longer waits for its client.
-TRANSITIONS: dict[tuple[Phase, Phase], type] = {
-    (Phase.GATHERING, Phase.COLLECTING): Join,
-    (Phase.COLLECTING, Phase.SCORING): object,
-    (Phase.SCORING, Phase.COLLECTING): object,
-    (Phase.COLLECTING, Phase.ENQUIRING): object,
-    (Phase.SCORING, Phase.ENQUIRING): object,
-    (Phase.ENQUIRING, Phase.COLLECTING): object,
-    (Phase.ENQUIRING, Phase.SCORING): object,
-}
-
-
-def may_follow(before: Phase, event: CoordinatorEvent, after: Phase) -> bool:
-    """Tell whether an event may lead from one phase to another; simulations check every step against it.
-
-    Examples
-    --------
-    >>> from streamfl.protocol.events import Tick
-    >>> may_follow(Phase.COLLECTING, Tick(), Phase.SCORING), may_follow(Phase.COLLECTING, Tick(), Phase.GATHERING)
-    (True, False)
-    """
-    return before is after or isinstance(event, TRANSITIONS.get((before, after), ()))

@@ -104,13 +104,6 @@ class FederatedRiverPass:
     An exception of River does not end the client. A record that cannot be learnt counts as unlearnt; pipeline steps
     before the one that failed keep what they learnt from it. For a record that cannot be predicted, no label is
     served, or the target 0.
-
-    Parameters
-    ----------
-    model
-        A clone that is used nowhere else.
-    agreed
-        The agreed state from which it begins.
     """
 
     def __init__(self, model: base.Estimator, kind: ModelKind, agreed: ExternalState) -> None:

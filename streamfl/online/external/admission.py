@@ -18,17 +18,7 @@ LARGEST = 1e100
 def wrong_external(
     learnt: ExternalLearnt, agreed: ExternalState, model: ExternalModel, *, records: int, limits: Limits = NAMED
 ) -> str | None:
-    """Return why a client's external model cannot be merged, or None if it can.
-
-    Parameters
-    ----------
-    agreed
-        The agreed state from which it began.
-    records
-        The number of records that the update covers.
-    limits
-        The most names that it may have, and their length.
-    """
+    """Return why a client's external model cannot be merged, or None if it can."""
     if learnt.records != records or not 0 <= learnt.unlearnt <= records:
         return "the external model has another number of records than the update"
     if learnt.state is None:

@@ -21,14 +21,10 @@ def agreed_after(
 
     Parameters
     ----------
-    before
-        The agreed state when the round began.
     parts
         The clients' states, in the order of the clients' names, each weighted by the records that it learnt. A state
         that contradicts earlier ones is left out, since no correct client sends one; so is a state that would make
         too many names.
-    labels
-        All labels by now.
     most
         The most names that the state may have.
 

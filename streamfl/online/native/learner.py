@@ -26,7 +26,7 @@ from streamfl.online.native.kernels.steps import RIDGE, Kinds, Models, Table
 from streamfl.online.native.merging.in_order import change_as_received, change_named, learnt_as_sent
 from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Raw, Way
-from streamfl.online.native.mixture import LabelMixture, TargetMixture, room
+from streamfl.online.native.mixture import Mixture, room
 from streamfl.online.native.private.last_answer import (
     NOTHING_SAID,
     LastAnswer,
@@ -85,7 +85,7 @@ class LastPrediction(NamedTuple):
 class KeptOwn(NamedTuple):
     """What a client has learnt that it never sends, as it was at one time."""
 
-    mixture: LabelMixture | TargetMixture
+    mixture: Mixture
     near: Neighbours | None
     own: OwnModel | None
     last: LastAnswer | None
@@ -111,8 +111,8 @@ class NativeLearner:
     way: Way = ON_GRIDS  # how what it learns goes to the coordinator
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    mixture: LabelMixture | TargetMixture = field(init=False)
-    agreed_mixture: LabelMixture | TargetMixture = field(init=False)
+    mixture: Mixture = field(init=False)
+    agreed_mixture: Mixture = field(init=False)
     near: Neighbours | None = field(init=False)
     own: OwnModel | None = field(init=False)
     last: LastAnswer | None = field(init=False)
@@ -132,9 +132,8 @@ class NativeLearner:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        mixture, ferns = TargetMixture if settings.targets else LabelMixture, settings.ferns
-        self.mixture = mixture(len(settings.experts))
-        self.agreed_mixture = mixture(len(settings.agreed_experts))
+        ferns = settings.ferns
+        self.mixture, self.agreed_mixture = Mixture(len(settings.experts)), Mixture(len(settings.agreed_experts))
         self.near = Neighbours() if settings.neighbours else None
         self.own = self._new_own() if settings.last_answer else None
         self.last = LastAnswer(settings.targets) if settings.last_answer else None

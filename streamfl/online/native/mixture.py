@@ -11,10 +11,6 @@ from streamfl.online.native.kernels.mixing import (
     RUNNING,
     Mixing,
     Predictions,
-    learn_to_mix_labels,
-    learn_to_mix_targets,
-    mix_labels,
-    mix_targets,
 )
 from streamfl.online.native.mixture_state import MixtureState
 from streamfl.online.native.running_scaler import known
@@ -24,11 +20,14 @@ from streamfl.protocol.native.settings import STACKING
 
 @dataclass
 class Mixture:
-    """The base of both mixtures: expert weights by fixed share and stacked, and the weights of the three mixtures."""
+    """Mixes what experts predict by fixed share and by two stacked mixtures; then these three.
+
+    Of labels the stacked ones are softmaxes over the experts' log-probabilities, of targets linear combinations.
+    These are the weights, with which compiled loops mix and which they learn.
+    """
 
     experts: int
     mixing: Mixing = field(init=False)
-    _predictions: Predictions = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with equal weights."""
@@ -78,7 +77,7 @@ class Mixture:
         Examples
         --------
         >>> agreed = AgreedMixture(np.array([0.9, 0.1]), np.array([[2.0, 0.5], [1.0, 0.0]]), np.ones(3) / 3.0)
-        >>> mixture = LabelMixture(3)
+        >>> mixture = Mixture(3)
         >>> mixture.begin(agreed, np.ones(3, np.bool_), np.array([True, False, True]))
         >>> mixture.mixing.best.round(3), mixture.mixing.stacked[0]
         (array([0.6  , 0.333, 0.067]), array([2. , 0. , 0.5]))
@@ -115,7 +114,7 @@ class Mixture:
 
         Examples
         --------
-        >>> mixture = LabelMixture(3)
+        >>> mixture = Mixture(3)
         >>> mixture.wake(np.array([True, False, True]))
         >>> mixture.shares
         array([0.5, 0. , 0.5])
@@ -145,69 +144,6 @@ class Mixture:
         stacked = weights / weights.sum(axis=1, keepdims=True)
         parts: FloatArray = self.mixing.outer @ np.vstack([self.mixing.best, stacked])
         return parts
-
-
-@dataclass
-class LabelMixture(Mixture):
-    """Mixes probabilities by fixed share and by two softmaxes over the experts' log-probabilities; then these three.
-
-    Examples
-    --------
-    >>> mixture = LabelMixture(2)
-    >>> P = np.array([[0.9, 0.1], [0.4, 0.6]])
-    >>> mixture.mixed(P).round(3)
-    array([0.69, 0.31])
-    >>> for _ in range(100):
-    ...     mixture.learn(1)
-    ...     mixed = mixture.mixed(P)
-    >>> mixed.round(2), mixture.shares.round(2)
-    (array([0.02, 0.98]), array([0., 1.]))
-    """
-
-    def mixed(self, P: FloatArray) -> FloatArray:
-        """Return the probability of each label.
-
-        Parameters
-        ----------
-        P
-            The probabilities that each expert gives, shape (experts, labels).
-        """
-        self._predictions = room(*P.shape)
-        self._predictions.by_expert[:] = P
-        mix_labels(self.mixing, self._predictions)
-        return self._predictions.mixed
-
-    def learn(self, truth: float) -> None:
-        """Learn the true label's index, of the record that was mixed last."""
-        learn_to_mix_labels(self.mixing, self._predictions, int(truth))
-
-
-@dataclass
-class TargetMixture(Mixture):
-    """Mixes predicted targets by fixed share and by two linear combinations; then these three.
-
-    Examples
-    --------
-    >>> mixture = TargetMixture(2)
-    >>> mixture.mixed(np.array([1.0, 3.0]))
-    2.0
-    >>> for _ in range(200):
-    ...     mixture.learn(3.0)
-    ...     mixed = mixture.mixed(np.array([1.0, 3.0]))
-    >>> round(mixed, 2)
-    3.0
-    """
-
-    def mixed(self, predicted: FloatArray) -> float:
-        """Return the mixed prediction of the experts' predictions, shape (experts,)."""
-        self._predictions = room(len(predicted), 1)
-        self._predictions.by_expert[:, 0] = predicted
-        mix_targets(self.mixing, self._predictions, -np.inf, np.inf)
-        return float(self._predictions.mixed[0])
-
-    def learn(self, truth: float) -> None:
-        """Learn the true target of the record that was mixed last."""
-        learn_to_mix_targets(self.mixing, self._predictions, truth)
 
 
 def room(experts: int, columns: int) -> Predictions:

@@ -89,14 +89,8 @@ class Restarted(Finding):
 
     Parameters
     ----------
-    round
-        The round that raised the alarm.
-    epoch
-        The epoch that begins.
     cause
         The detector's name, or `new-label`.
-    statistic, threshold, since, labels, positions, times, known_since, drift, moved
-        As in `Finding`.
     chosen
         The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
     clients
@@ -128,14 +122,10 @@ class LocalDrift(Finding):
 
     Parameters
     ----------
-    round, epoch
-        When the state changed.
     clients
         The clients that drifted.
     labels, since, statistic, threshold
         Those of the alarm that named these clients, as in `Restarted`.
-    positions, times, known_since, drift, moved
-        As in `Finding`.
     state
         `latched`: they no longer train the models of all clients, while candidates are tried on their records alone.
         `branched`: they are served by, and train, a model of their own. `released`: no candidate gained enough, so
@@ -165,8 +155,6 @@ class Noticed(Finding):
 
     Parameters
     ----------
-    round, epoch, statistic, threshold, since, labels, positions, times, known_since, drift, moved
-        As in `Finding`.
     cause
         `class-mix`: the shares of the labels changed.
     """
@@ -180,8 +168,6 @@ class InputsMoved(Finding):
 
     Parameters
     ----------
-    round, epoch, since, labels, positions, times, known_since, moved
-        As in `Finding`.
     statistic, threshold
         The logarithm of the evidence for the surest feature, and that of the rounds between false findings. With a
         cause those of its detector.
@@ -208,12 +194,8 @@ class InputsStuck(Finding):
 
     Parameters
     ----------
-    round, epoch, since, positions, times, known_since
-        As in `Finding`.
     statistic, threshold
         The logarithm of the evidence for the surest feature, and that which it had to reach.
-    clients
-        These clients.
     stuck
         Which feature stands still at which client, the surest first, at most 20. Some 70 bytes each.
     """

@@ -35,8 +35,6 @@ class MemberChanged(Message):
 
     Parameters
     ----------
-    action, client, number, model
-        As in `Command`.
     by
         The key that has signed it; empty if nothing is signed.
     entry

@@ -42,8 +42,6 @@ class NativeChange:
         Of the features, empty: as they were published last.
     since
         The records learnt before those that `second` is about; 0: all but those of the round.
-    seen, norms, chain, rests, centre, mixture, steps, pairs, branches, extremes
-        As in `NativeState`.
 
     Examples
     --------

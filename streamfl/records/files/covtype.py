@@ -3,7 +3,7 @@
 from dataclasses import replace
 from importlib.resources import as_file, files
 
-from streamfl.records.files.npz_file import read_npz
+from streamfl.records.files.npz_file import Npz
 from streamfl.records.request import Request
 from streamfl.records.table import Table
 
@@ -33,4 +33,4 @@ def covtype() -> Table:
     ((92962, 54), ('Elevation', 'Aspect', 'Slope'), ('0', '1', '2', '3', '4', '5', '6'))
     """
     with as_file(files("streamfl.records.files").joinpath("data", "covtype.npz")) as path:
-        return replace(read_npz(Request("covtype"), path), name="covtype", features=FEATURES)
+        return replace(Npz.table(Request("covtype"), path), name="covtype", features=FEATURES)

@@ -144,8 +144,6 @@ class _Lines:
 
     Parameters
     ----------
-    request
-        For error messages.
     stream
         The file. Of a line that is too long no more than LONGEST bytes are held.
     """

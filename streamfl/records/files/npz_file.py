@@ -1,27 +1,22 @@
 """Reads NumPy archives with a feature matrix `X` and a label vector `y`."""
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from streamfl.arrays import FloatArray, IntArray, Numbers
-from streamfl.protocol.records import Rejection, without_infinity
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.npz_rows import MOST_WHOLE, ArrayRows, opened, readable
-from streamfl.records.labels import LabelTexts, resolve
 from streamfl.records.objects import counted
 from streamfl.records.request import Request, check_names
 from streamfl.records.table import Table
-from streamfl.records.values.cells import NAMES, quoted, texts
 from streamfl.records.values.day_and_clock import joined
-from streamfl.records.values.times import of_cells, unknown
 
 ROWS = 65_536  # processed at a time
 
@@ -33,49 +28,11 @@ NUMBERS = np.dtype(np.float64)
 Labels = npt.NDArray[np.generic]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arrays:
-    X: Numbers
-    y: Labels
-    features: tuple[str, ...]
-
-
-def read_npz(request: Request, path: Path) -> Table:
-    """Read an npz file: `X` (n, d), `y` (n,) and optionally `features` (d,), the names of the columns.
-
-    Without `features` the columns are named x0, x1, ... `X` keeps its stored type.
-
-    Raises
-    ------
-    UsageError
-        If the file is damaged or pickled, an array is missing or has the wrong shape or type, or a record is bad
-        and the request is to stop.
-    """
-    found = _checked(request, _loaded(request, path))
-    arrays, kept = _chosen(request, found), _kept(request, found)
-    y, labels, reasons = _targets(request, arrays.y)
-    if reasons and request.on_bad_record == "stop":
-        remedy = "correct it, or add --on-bad-record reject to leave it out"
-        raise request.refusal(reasons[min(reasons)], remedy)
-    good = np.ones(len(y), np.bool_)
-    good[list(reasons)] = False
-    if not good.any():
-        raise _nothing(request, reasons)
-    rows = np.flatnonzero(good)
-    X = arrays.X[rows] if reasons else arrays.X
-    rejected = tuple(Rejection(i, reasons[i]) for i in sorted(reasons))
-    columns = {request.keep: texts(kept[rows].tolist(), NAMES)} if request.keep is not None else {}
-    infinite = _made_missing(X)
-    places = rows.astype(np.int64)
-    times, notes = _times(request, found, rows)
-    return Table(
-        path.name, arrays.features, X, y[rows], labels, places, rejected, columns,
-        infinite=infinite, times=times, notes=notes, excluded=tuple(sorted(request.excluded)),
-    )  # fmt: skip
-
-
 class Npz(FileFormat):
-    """A NumPy archive with the arrays `X` and `y`."""
+    """A NumPy archive: `X` (n, d), `y` (n,) and optionally `features` (d,), the names of the columns.
+
+    Without `features` the columns are named x0, x1, ...
+    """
 
     label = "y"
 
@@ -86,31 +43,30 @@ class Npz(FileFormat):
 
     @classmethod
     def table(cls, request: Request, path: Path) -> Table:
-        """Read a whole file; its features keep the type in which they are stored."""
-        return read_npz(request, path)
+        """Read a whole file; its labels are an array, not a column with a name."""
+        return replace(super().table(request, path), label="")
 
 
 @contextmanager
 def npz_file(request: Request, path: Path) -> Iterator[Blocks]:
-    """Open an npz file: see `read_npz`. It is read in blocks, and without labels it needs no `y`.
+    """Open an npz file, to be read block by block; without labels it needs no `y`.
 
     A matrix that is stored column by column (Fortran order) is loaded as a whole.
 
     Raises
     ------
     UsageError
-        As by `read_npz`; of a file that ends too early when the block is read that is not there.
+        The file is damaged or pickled, or an array is missing or has the wrong shape or type; of a file that ends too
+        early when the block is read that is not there.
     """
     if not zipfile.is_zipfile(path):
-        _loaded(request, path)  # it says what is wrong
-    labelled = request.label is not None
+        _check_archive(request, path)
+    labelled = request.labelled
     with opened(request, path, ("X", "y", "features")) as stored:
         X, y = _checked_shapes(request, stored, labelled=labelled)
         names = _names(request, _column_names(stored), X.shape[1])
         stay = _chosen_columns(request, names)
-        yield Blocks(
-            request, path.name, "y" if labelled else "", "record", _blocks(X, y, {names[j]: j for j in stay})
-        )
+        yield Blocks(request, path.name, "y" if labelled else "", "record", _blocks(request, X, y, names, stay))
 
 
 def _checked_shapes(
@@ -136,40 +92,32 @@ def _column_names(stored: Mapping[str, ArrayRows]) -> dict[str, Labels]:
     return {"features": names.take(names.shape[0])}
 
 
-def _blocks(X: ArrayRows, y: ArrayRows | None, features: Mapping[str, int]) -> Iterator[RowBlock]:
-    """Yield the records in blocks; `features` has the columns of X by name."""
-    rows = max(1, min(ROWS, BLOCK // max(1, X.row_bytes)))
+def _blocks(
+    request: Request, X: ArrayRows, y: ArrayRows | None, names: tuple[str, ...], stay: Sequence[int]
+) -> Iterator[RowBlock]:
+    """Yield the records in blocks; `stay` has the places of the columns that are features."""
+    rows, at = max(1, min(ROWS, BLOCK // max(1, X.row_bytes))), {name: j for j, name in enumerate(names)}
+    has_times = bool(request.times) and set(request.times) <= at.keys()
     for start in range(0, X.shape[0], rows):
         numbers = X.take(rows)
         places, lines = counted(start, len(numbers))
+        label = _as_text(y.take(rows)).tolist() if y is not None else ()
+        kept = numbers[:, at[request.keep]].tolist() if request.keep in at else label
         yield RowBlock(
             places=places,
             lines=lines,
-            features={name: numbers[:, j].astype(np.float64) for name, j in features.items()},
-            label=_as_text(y.take(rows)).tolist() if y is not None else (),
+            features={names[j]: numbers[:, j].astype(np.float64) for j in stay},
+            label=label,
+            kept=None if request.keep is None else kept,
+            times=joined([numbers[:, at[name]].astype(np.float64) for name in request.times]) if has_times else None,
         )
 
 
-def _times(request: Request, arrays: _Arrays, rows: IntArray) -> tuple[FloatArray, tuple[str, ...]]:
-    if request.time is None or not set(request.times) <= set(arrays.features):
-        return np.empty(0), ()
-    cells = joined([arrays.X[rows, arrays.features.index(name)] for name in request.times])
-    times, column = of_cells(request.time, cells, request.notation)
-    return times, (*unknown(list(column.wrong[0].values())), *filter(None, [column.note()]))
-
-
-def _loaded(request: Request, path: Path) -> dict[str, Labels]:
+def _check_archive(request: Request, path: Path) -> None:
+    """Say what is wrong with a file that is no archive."""
     with readable(request), path.open("rb") as stream:
-        archive = np.load(stream, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise request.refusal("one array, not an npz archive", "save it with numpy.savez(file, X=X, y=y)")
-        return {name: archive[name] for name in ("X", "y", "features") if name in archive.files}
-
-
-def _checked(request: Request, found: Mapping[str, Labels]) -> _Arrays:
-    _check(request, found)
-    X = found["X"]
-    return _Arrays(cast(Numbers, X), _as_text(found["y"]), _names(request, found, X.shape[1]))
+        np.load(stream, allow_pickle=False)
+    raise request.refusal("one array, not an npz archive", "save it with numpy.savez(file, X=X, y=y)")
 
 
 def _as_text(y: Labels) -> Labels:
@@ -202,14 +150,6 @@ def _names(request: Request, found: Mapping[str, npt.NDArray[np.generic]], width
     return tuple(names.tolist())
 
 
-def _chosen(request: Request, arrays: _Arrays) -> _Arrays:
-    """Leave out the columns that are not features."""
-    stay = _chosen_columns(request, arrays.features)
-    if len(stay) == len(arrays.features):
-        return arrays
-    return _Arrays(arrays.X[:, stay], arrays.y, tuple(arrays.features[i] for i in stay))
-
-
 def _chosen_columns(request: Request, names: tuple[str, ...]) -> list[int]:
     """Return the places of the columns that are features."""
     check_names(request, [*names, "y"])
@@ -221,40 +161,3 @@ def _chosen_columns(request: Request, names: tuple[str, ...]) -> list[int]:
     if not stay:
         raise request.refusal("it has no feature column besides the label", "give X at least one, or drop fewer")
     return stay
-
-
-def _kept(request: Request, arrays: _Arrays) -> npt.NDArray[np.generic]:
-    if request.keep in arrays.features:
-        return arrays.X[:, arrays.features.index(request.keep)]
-    return arrays.y
-
-
-def _targets(request: Request, y: Labels) -> tuple[FloatArray, tuple[str, ...], dict[int, str]]:
-    seen = LabelTexts(reading=request.reading)
-    codes: IntArray = np.empty(len(y), np.int64)
-    reasons: dict[int, str] = {}
-    for start in range(0, len(y), ROWS):
-        codes[start : start + ROWS], wrong = seen.add(y[start : start + ROWS].tolist())
-        reasons |= {start + i: f'record {start + i + 1}, column "y": {why}' for i, why in wrong.items()}
-    values = np.full(len(y), np.nan)
-    good = codes >= 0
-    values[good], labels = resolve(request, seen, codes[good])
-    for i in np.flatnonzero(np.isnan(values) & good).tolist():
-        reasons[i] = f'record {i + 1}, column "y": {quoted(y[i])} is not a number, and the task is regression'
-    return values, labels, reasons
-
-
-def _made_missing(X: Numbers) -> int:
-    """Replace infinite values by NaN, in place; return their number."""
-    found = 0
-    for start in range(0, len(X) if X.dtype.kind == "f" else 0, ROWS):
-        X[start : start + ROWS], infinite = without_infinity(cast(FloatArray, X[start : start + ROWS]))
-        found += infinite
-    return found
-
-
-def _nothing(request: Request, reasons: Mapping[int, str]) -> Exception:
-    if not reasons:
-        return request.refusal("it has no records", "give a file with at least one")
-    what = f"none of its {len(reasons)} records can be used; the reason for the first one: {reasons[min(reasons)]}"
-    return request.refusal(what, "correct the file")

@@ -4,7 +4,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -97,13 +97,13 @@ def opened(request: Request, path: Path, names: tuple[str, ...]) -> Iterator[dic
     """
     with readable(request):
         archive = zipfile.ZipFile(path)
-    with archive:
+    with archive, ExitStack() as streams:
         members = set(archive.namelist())
-        yield {name: _rows(request, archive, name) for name in names if f"{name}.npy" in members}
+        yield {name: _rows(request, archive, name, streams) for name in names if f"{name}.npy" in members}
 
 
-def _rows(request: Request, archive: zipfile.ZipFile, name: str) -> ArrayRows:
-    """Return an array behind its header.
+def _rows(request: Request, archive: zipfile.ZipFile, name: str, streams: ExitStack) -> ArrayRows:
+    """Return an array behind its header, in a stream that is closed with the others.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def _rows(request: Request, archive: zipfile.ZipFile, name: str) -> ArrayRows:
         It cannot be read.
     """
     with readable(request):
-        stream = archive.open(f"{name}.npy")
+        stream = streams.enter_context(archive.open(f"{name}.npy"))
         version = npy.read_magic(stream)
         if version not in {(1, 0), (2, 0)}:
             raise ValueError(f"its array {name!r} is of npy format {version}")

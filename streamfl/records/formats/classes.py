@@ -17,8 +17,6 @@ def classes(codes: IntArray, texts: Sequence[str]) -> tuple[FloatArray, tuple[st
     ----------
     codes
         Shape (n,): the number of each record's label.
-    texts
-        The distinct labels by number.
 
     >>> classes(np.array([2, 0, 2]), ["10", "unused", "9"])
     (array([0., 1., 0.]), ('9', '10'))

@@ -163,8 +163,6 @@ class JsonRecords(MessageFormat):
         ----------
         values
             Shape (d,); NaN is left out.
-        label
-            The name of a class, or a target.
         client
             The client; written if the map has a client field.
         time

@@ -69,8 +69,6 @@ class KnownLabels:
         ----------
         codes
             Shape (n,): the number of each record's label, negative if it is bad anyway.
-        texts
-            The labels by number.
         """
         if not self.declared:
             self._look(codes, texts)

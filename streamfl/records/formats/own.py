@@ -22,8 +22,6 @@ class OwnRecords(Translated):
 
     Parameters
     ----------
-    fields, limits
-        As for `JsonRecords`, which reads the fields.
     deserialize
         Returns what a message holds. None: the message is a JSON object.
     features

@@ -269,8 +269,6 @@ class _Partly:
 
         Parameters
         ----------
-        order
-            The order of day, month and year.
         digits
             Whether whole numbers that may be dates are dates.
         """

@@ -68,8 +68,6 @@ def inject(table: Table, logs: Mapping[str, Log], injection: Injection, round_si
 
     Parameters
     ----------
-    table
-        The table that the logs were dealt from.
     round_size
         Good records per client and round.
     seed

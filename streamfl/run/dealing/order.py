@@ -102,8 +102,6 @@ def usual_period(logs: Mapping[str, Log], at: FloatArray, size: int, most: int) 
 
     Parameters
     ----------
-    logs, at
-        The records, and when each row came.
     most
         The most records of a client that one round can take.
 
@@ -132,12 +130,8 @@ def usual_rounds(
 
     Parameters
     ----------
-    table, logs
-        The records, and those of each client.
     given
         The records of a round, if they were asked for.
-    min_records, fewest
-        As for `usual_size`.
     """
     size = given or usual_size(len(table), len(logs), min_records=min_records, fewest=fewest)
     at = row_times(table, logs)

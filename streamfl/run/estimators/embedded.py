@@ -412,8 +412,6 @@ class EmbeddedFederation:
         ----------
         left_out
             Columns that are not features; those without a value so far are left out as well.
-        names
-            How else records become features: `ServedModel` has them.
 
         Raises
         ------

@@ -259,7 +259,7 @@ class _MasterFL(base.Estimator):
     def _of(cls, saved: SavedEstimator) -> Self:
         model = cls(**saved.parameters)
         saved.check(targets=cls._task == "regression")
-        model._labels.restore(saved.ordered_labels())
+        model._labels.restore(saved.labels)
         model._weighed = saved.weighed
         model._federation.restore(saved.federation)
         columns = saved.columns or SavedColumns(numbers=dict.fromkeys(model._federation.features, ""))
@@ -587,7 +587,7 @@ def _target(y: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         target = np.nan
     if not abs(target) <= LARGEST_TARGET:
-        raise ValueError(f"a target is {rows.short(y)}: it must be a finite number, at most {LARGEST_TARGET:g}")
+        raise ValueError(f"a target is {rows.abridged(y)}: it must be a finite number, at most {LARGEST_TARGET:g}")
     return target
 
 
@@ -598,7 +598,7 @@ def _weight(w: Any) -> float:
     (2.0, 0.5)
     """
     if not isinstance(w, NUMBER) or not 0 <= w <= MOST_WEIGHT:
-        raise ValueError(f"a weight is {rows.short(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
+        raise ValueError(f"a weight is {rows.abridged(w)}: it must be a number from 0 to {MOST_WEIGHT:g}")
     return float(w)
 
 

@@ -337,14 +337,14 @@ def whole_text(text: str, what: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         why = "which has half a surrogate pair: decode it with its real encoding"
-        raise ValueError(f"{what} is {short(text)}, {why}") from None
+        raise ValueError(f"{what} is {abridged(text)}, {why}") from None
     return text
 
 
-def short(value: Any) -> str:
+def abridged(value: Any) -> str:
     """Return the repr of a value, cut at 80 characters.
 
-    >>> short("x"), len(short(10**400))
+    >>> abridged("x"), len(abridged(10**400))
     ("'x'", 80)
     """
     text = repr(value)

@@ -291,27 +291,11 @@ class SavedEstimator:
         names = [str(label) for label in self.labels]
         _must(len(set(names)) == len(names), "two labels have the same name")
         _must(set(self.federation.labels) <= set(names), "the federation has labels that the estimator lacks")
-
-    def ordered_labels(self) -> tuple[bool | int | float | str, ...]:
-        """Return the labels in the order of the indices in pending records.
-
-        Earlier versions saved labels in another order, and some that were never learnt.
-
-        Raises
-        ------
-        UsageError
-            Pending records do not agree on an order.
-        """
         pending = [records.labels for client in self.federation.clients for records in client.pending]
-        longest = max(pending, key=len, default=())
         _must(
-            all(labels == longest[: len(labels)] for labels in pending),
-            "pending records disagree on the order of labels",
+            all(labels == tuple(names[: len(labels)]) for labels in pending),
+            "pending records have labels that the estimator lacks, or has in another order",
         )
-        named = {str(label): label for label in self.labels}
-        _must(set(longest) <= named.keys(), "pending records have labels that the estimator lacks")
-        learnt = [name for name in named if name in self.federation.labels]
-        return tuple(named[name] for name in dict.fromkeys([*longest, *learnt]))
 
     def save(self, path: Path) -> None:
         """Write the file.

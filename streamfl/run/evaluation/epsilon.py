@@ -14,8 +14,6 @@ def epsilon(multiplier: float, messages: int, delta: float) -> float:
 
     Parameters
     ----------
-    multiplier
-        The noise multiplier of each message.
     delta
         The probability with which the promise may fail.
 

@@ -17,7 +17,7 @@ from streamfl.protocol.messages import (
 from streamfl.run.evaluation.changes import Change
 from streamfl.run.evaluation.prequential import Prequential
 from streamfl.run.evaluation.result import (
-    DatedFinding,
+    Dated,
     DatedInputsMoved,
     DatedInputsStuck,
     DatedLocalDrift,
@@ -26,7 +26,7 @@ from streamfl.run.evaluation.result import (
 )
 from streamfl.run.summary import RoundLine, RoundSummary
 
-Line = TypeVar("Line", bound=DatedFinding)
+Line = TypeVar("Line", DatedRestart, DatedLocalDrift, DatedInputsMoved, DatedInputsStuck, DatedNotice)
 
 
 @dataclass
@@ -41,6 +41,7 @@ class RunHistory:
     inputs_moved: list[DatedInputsMoved] = field(default_factory=list)
     inputs_stuck: list[DatedInputsStuck] = field(default_factory=list)
     notices: list[DatedNotice] = field(default_factory=list)
+    findings: list[Dated] = field(default_factory=list)  # all of these, in order
     accepted: int = 0
     trained: int = 0
     rejected: int = 0
@@ -86,7 +87,9 @@ class RunHistory:
 
     def _dated(self, line: type[Line], found: Finding) -> Line:
         """Return a finding as a line of the result: its time is that of the last record of all clients."""
-        return line.of(found, by_row=self.by_row).model_copy(update={"time": self.time})
+        dated = line.of(found, by_row=self.by_row).model_copy(update={"time": self.time})
+        self.findings.append(dated)
+        return dated
 
     def serving(self) -> dict[str, float]:
         """Return the share of each online model in the predictions; they sum to 1."""

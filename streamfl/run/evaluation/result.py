@@ -197,6 +197,22 @@ class DatedNotice(DatedFinding):
     cause: str
 
 
+Dated = DatedRestart | DatedLocalDrift | DatedInputsMoved | DatedInputsStuck | DatedNotice
+
+_LINES: Mapping[type[messages.Finding], type[Dated]] = {
+    messages.Restarted: DatedRestart,
+    messages.LocalDrift: DatedLocalDrift,
+    messages.InputsMoved: DatedInputsMoved,
+    messages.InputsStuck: DatedInputsStuck,
+    messages.Noticed: DatedNotice,
+}
+
+
+def dated(found: messages.Finding) -> Dated:
+    """Return an announcement, by any writer, as a line of the result."""
+    return _LINES[type(found)].of(found)
+
+
 class Interval(ResultPart):
     """The intervals that shall hold four fifths of the targets, made of each client's past errors.
 

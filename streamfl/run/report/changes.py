@@ -65,8 +65,6 @@ def moved_sentence(found: DatedInputsMoved, clients: int | None = None) -> str:
 
     Parameters
     ----------
-    found
-        The announcement.
     clients
         The number of clients of the federation, if it is known.
 

@@ -14,6 +14,9 @@ from rich.text import Text
 from streamfl.run.evaluation.result import (
     BytesARecord,
     BytesBudget,
+    Dated,
+    DatedInputsMoved,
+    DatedInputsStuck,
     DatedLocalDrift,
     DatedNotice,
     DatedRestart,
@@ -21,6 +24,7 @@ from streamfl.run.evaluation.result import (
     Privacy,
     Result,
 )
+from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.compared import texts
 from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
 from streamfl.run.report.terminal import print_line
@@ -57,8 +61,6 @@ class Progress:
         Where to write; its clock gives the rate.
     rounds
         The number of rounds of the run; None if unknown.
-    title
-        Printed once, at the start.
 
     >>> import sys
     >>> console = Console(file=sys.stdout, force_terminal=False, get_time=lambda: 0.0)
@@ -250,6 +252,18 @@ def notice_text(notice: DatedNotice) -> str:
     """
     since = f"has changed since {beginning(notice)}{_labels(notice.labels)} ({notice.cause})"
     return f"round {count(notice.round)}  the mix of classes {since}: no drift, so no restart"
+
+
+def announcement(found: Dated, clients: int | None = None) -> str:
+    """Return an announcement as one sentence, in a federation of so many clients if that is known."""
+    match found:
+        case DatedNotice():
+            return notice_text(found)
+        case DatedInputsMoved():
+            return moved_sentence(found, clients)
+        case DatedInputsStuck():
+            return stuck_sentence(found)
+    return sentence(found, clients=clients)
 
 
 def _labels(labels: Sequence[str]) -> str:

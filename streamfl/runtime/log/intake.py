@@ -49,8 +49,6 @@ class LogIntake:
 
     Parameters
     ----------
-    placement, records
-        Which client records belong to, and how messages hold them.
     counts
         The counts that are updated; records that are read again were counted the first time.
     """

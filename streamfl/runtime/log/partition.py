@@ -100,10 +100,6 @@ class LogSource:
     def fail(self, reason: str) -> None:
         """Fail: this client's records cannot be read, and its next poll raises the reason."""
         self._inbox.clear()
-        self.stop(reason)
-
-    def stop(self, reason: str) -> None:
-        """Fail after the records that were read: those after them cannot be."""
         self.failed, self._failure = True, reason
 
     def fetch(self, positions: Mapping[str, Sequence[int]]) -> Sequence[Batch]:
@@ -175,13 +171,6 @@ class PartitionReader:
             return None
         behind = [source.next for source in live if source.lags and source.waiting == 0]
         return min([*behind, self.head]) if self.only is None else min(with_room)
-
-    def stop(self, reason: str) -> None:
-        """Read no more: what comes next cannot be read here, and may be of any client."""
-        self.stopped = True
-        for source in self.clients.values():
-            if not source.failed:
-                source.stop(reason)
 
     @property
     def sought(self) -> bool:

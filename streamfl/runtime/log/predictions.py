@@ -94,12 +94,8 @@ def answers_of(
 
     Parameters
     ----------
-    answered
-        The records of one partition, and the answers.
     keys
         The key of each record's message; without one the record's own key is taken.
-    probabilities
-        Whether answers tell the probability of each label.
     """
     batch, opened = answered.batch, answered.opened
     if batch.answers is None or batch.half is None:

@@ -30,8 +30,6 @@ def signer_of(verifier: Verifier, place: str, headers: Headers, value: bytes | N
 
     Parameters
     ----------
-    verifier, place
-        Whose signature is asked for, and for what.
     headers, value
         The message; without a value it removes what is there. That a part belongs to the value that was signed is
         seen when all parts are there.

@@ -24,8 +24,6 @@ def completed(
 
     Parameters
     ----------
-    assembly
-        The parts so far, by client.
     key, headers, value
         The message of the log, by any writer.
     verifier

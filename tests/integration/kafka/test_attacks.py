@@ -33,8 +33,8 @@ from streamfl.protocol.records import Span
 from streamfl.runtime.log.dead_letters import HEAD
 from streamfl.runtime.log.parts import cut
 from streamfl.runtime.log.tensors import key_of
-from streamfl.testing.fields import altered
 from streamfl.wire import messages
+from streamfl_benchmarks.liars.fields import altered
 
 pytestmark = pytest.mark.full
 

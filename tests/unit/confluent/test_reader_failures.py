@@ -12,7 +12,6 @@ from kafka import errors as kafka_errors
 from streamfl_connectors.confluent import reader as module
 from streamfl_connectors.confluent.reader import LibrdkafkaReader
 from streamfl_connectors.kafka.connection import MAX_FETCHED_OF_PARTITION
-from streamfl_connectors.kafka.consumer import LibraryMissingError
 
 A, B, C = PLACES = [TopicPartition("t", i) for i in range(3)]
 GOOD, PACKED, CORRUPT = "good", "packed", "corrupt"  # messages; what librdkafka repeats, or passes over
@@ -134,15 +133,10 @@ def offsets(polled):
     return {place: [one.offset for one in messages] for place, messages in polled.items()}
 
 
-def lacking(place):
-    return LibraryMissingError({place: []}, {place: "python-snappy is not installed"})
-
-
 FAILURES = st.sampled_from(
     [
         lambda: kafka_errors.KafkaConnectionError("no broker"),
         lambda: KafkaException(KafkaError(KafkaError._TRANSPORT)),
-        lambda: lacking(A),
         lambda: RuntimeError("closed"),
     ]
 )
@@ -212,15 +206,6 @@ def test_messages_next_to_a_batch_that_cannot_be_read_now_are_returned_and_the_b
         reader.poll(0)
     assert offsets(reader.poll(0)) == {A: [1]}
     assert offsets(reader.poll(0)) == {A: [2]}
-
-
-def test_messages_before_one_for_which_a_library_is_missing_are_returned_before_it_is_an_error():
-    unpacked = {A: [SimpleNamespace(offset=1, value=b"v")]}
-    reader, _, _ = make({A: [GOOD, PACKED]}, [LibraryMissingError(unpacked, {A: "python-snappy is not installed"})])
-    assert offsets(reader.poll(0)) == {A: [0, 1]}
-    with pytest.raises(LibraryMissingError) as raised:
-        reader.poll(0)
-    assert (raised.value.unpacked, raised.value.wrong) == ({}, {A: "python-snappy is not installed"})
 
 
 def test_a_position_that_the_log_does_not_hold_is_raised_after_the_messages_before_it_and_until_another_is_sought():

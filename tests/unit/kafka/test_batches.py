@@ -1,23 +1,18 @@
-"""A batch that cannot be taken apart is one message that no reader knows, and the reader goes on behind it.
-
-A batch that could be, with a library that is missing here, stops the reader.
-"""
+"""A batch that cannot be taken apart is one message that no reader knows, and the reader goes on behind it."""
 
 import gzip
 import struct
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 from kafka import codec as codecs
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
+from streamfl.errors import UsageError
 from streamfl_connectors.kafka import batches
-from streamfl_connectors.kafka.batches import CODECS, UnreadableBatch, read_leniently
+from streamfl_connectors.kafka.batches import LIBRARIES, read_leniently
 from streamfl_connectors.kafka.connection import Connection
-from streamfl_connectors.kafka.consumer import LibraryMissingError, all_unpacked
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 ATTRIBUTES = 21  # where a batch says how it is packed
@@ -145,34 +140,10 @@ def test_bytes_after_the_last_message_of_a_batch_are_ignored() -> None:
     assert read(packed(bytes(batch(VALUES)[BODY:]) + b"more", 0)) == THREE
 
 
-@pytest.mark.parametrize(("number", "codec"), CODECS.items(), ids=[codec.name for codec in CODECS.values()])
-def test_good_messages_whose_library_is_missing_stop_the_reader(
-    number: int, codec: batches._Codec, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "package"), LIBRARIES.items())
+def test_no_process_begins_without_a_library_with_which_others_may_write(
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are no dead letters: another installation can read them."""
-    written = batch(VALUES, codec=number, at=7)
-    monkeypatch.setattr(codecs, codec.module, None)
-    (value,) = [value for _, _, value in read(written)]
-    assert isinstance(value, UnreadableBatch)
-    one, other = TopicPartition("r.c0", 0), TopicPartition("r.c1", 0)
-    messages = [SimpleNamespace(offset=at, value=told) for at, told in ((6, b"{}"), (9, value), (10, b"{}"))]
-    polled = {one: messages, other: messages[:1]}
-    with pytest.raises(LibraryMissingError, match=f"r.c0/0, up to offset 9: .*pip install {codec.package}") as raised:
-        all_unpacked(polled)
-    assert list(raised.value.wrong) == [one]
-    assert raised.value.unpacked == {one: messages[:1], other: messages[:1]}
-
-
-def test_what_a_writer_writes_is_never_taken_for_a_missing_library() -> None:
-    text = b"messages are compressed with zstd, and the library zstandard is not installed"
-    (value,) = [value for _, _, value in read(batch([text]))]
-    assert not isinstance(value, UnreadableBatch)
-
-
-def test_every_consumer_that_the_connector_makes_stops_at_such_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = {TopicPartition("f.control", 0): [SimpleNamespace(offset=4, value=UnreadableBatch(b"install it"))]}
-    monkeypatch.setattr(KafkaConsumer, "__init__", lambda self, **configs: None)
-    monkeypatch.setattr(KafkaConsumer, "poll", lambda self, **options: packed)
-    consumer = Connection(KafkaSettings(bootstrap_servers="127.0.0.1:1")).consumer()
-    with pytest.raises(LibraryMissingError, match=r"f\.control/0, up to offset 4: install it"):
-        consumer.poll(timeout_ms=0)
+    monkeypatch.setattr(codecs, name, None)
+    with pytest.raises(UsageError, match=f"{package} is not installed: pip install {package}"):
+        Connection(KafkaSettings(bootstrap_servers="127.0.0.1:1"))

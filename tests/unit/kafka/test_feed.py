@@ -3,20 +3,15 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from kafka import TopicPartition
 
-from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.runtime.ports import Placement, ReadingCounts
-from streamfl_connectors.kafka.batches import UnreadableBatch
-from streamfl_connectors.kafka.consumer import all_unpacked
 from streamfl_connectors.kafka.hosts.feed import Feed
 from streamfl_connectors.kafka.hosts.settled import SettledOffset
 from streamfl_connectors.kafka.settings import KafkaSettings
 
 GOOD = b'{"device": "d0", "x": 1, "label": "a"}'
-PACKED = UnreadableBatch(b"compressed with zstd; install it")
 
 
 class Partitions:
@@ -59,7 +54,7 @@ class Partitions:
                 SimpleNamespace(offset=at + i, key=None, value=value, headers=[]) for i, value in enumerate(values)
             ]
             self.at[partition] = at + len(values)
-        return all_unpacked(found)
+        return found
 
 
 def feed(consumer: Partitions, placement: Placement, **fields: Any) -> Feed:
@@ -76,20 +71,7 @@ def read(feed: Feed, times: int) -> None:
         feed.take(feed.polled(0))
 
 
-C0, C1 = TopicPartition("r.c0", 0), TopicPartition("r.c1", 0)
-
-
-@pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
-def test_a_batch_without_its_library_stops_its_client_before_it_and_no_other(polled: int) -> None:
-    log = Partitions({C0: [GOOD, PACKED, GOOD], C1: [GOOD] * 3}, polled)
-    reading = feed(log, Placement(("r.*",)), drop=("device",))
-    read(reading, 5)
-    stopped, other = reading.sources["c0"], reading.sources["c1"]
-    assert (stopped.next, other.next) == (1, 3)
-    assert sum(batch.read for batch in stopped.poll(9)) == 1
-    with pytest.raises(UsageError, match=r"r\.c0/0, up to offset 1: compressed with zstd; install it"):
-        stopped.poll(9)
-    assert reading.backlog() == {"r.c0/0": 2, "r.c1/0": 0}, "what was not read is told"
+C0 = TopicPartition("r.c0", 0)
 
 
 def test_the_marker_of_a_transaction_at_the_end_of_a_log_is_no_backlog() -> None:
@@ -101,13 +83,3 @@ def test_the_marker_of_a_transaction_at_the_end_of_a_log_is_no_backlog() -> None
     log.at[C0] = 2
     assert reading.backlog() == {"r.c0/0": 0}
     assert not reading.is_behind
-
-
-@pytest.mark.parametrize("polled", [1, 9], ids=["one by one", "all at once"])
-def test_no_client_of_a_shared_partition_reads_on_behind_such_a_batch(polled: int) -> None:
-    """It may hold records of any of them, and of clients that are not known yet."""
-    log = Partitions({TopicPartition("r", 0): [GOOD, PACKED, GOOD.replace(b"d0", b"d1"), GOOD]}, polled)
-    reading = feed(log, Placement(("r",), by="field"), client="device")
-    read(reading, 5)
-    assert list(reading.sources) == ["d0"]
-    assert reading.sources["d0"].next == 1

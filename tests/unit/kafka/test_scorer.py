@@ -7,11 +7,9 @@ import pytest
 from kafka import TopicPartition, errors
 from kafka.structs import MemberState
 
-from streamfl.errors import UsageError
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import RecordAnswer, Unlabelled
-from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.hosts import scorer
 from streamfl_connectors.kafka.settings import KafkaSettings
 
@@ -143,14 +141,6 @@ def test_what_was_polled_is_read_again_if_it_may_be_answered_elsewhere(happens, 
     group.done = 1  # another scorer has answered the first
     assert blocks(node.read()) == [[1, 2, 3, 4]]
     assert node.counts.lost == 0
-
-
-def test_a_batch_without_its_library_ends_a_scorer_before_it_has_answered_anything_behind(monkeypatch):
-    node, group = reading([message(1), message(1)], monkeypatch)
-    group.after[2] = lambda: (_ for _ in ()).throw(LibraryMissingError({}, {AT: "u/0, up to offset 1: install it"}))
-    with pytest.raises(UsageError, match="install it"):
-        node.read()
-    assert group.done == 0
 
 
 def test_a_scorer_whose_clock_was_ahead_for_a_moment_answers_the_same_records_through_a_new_producer(monkeypatch):

@@ -169,7 +169,7 @@ def test_clients_that_drift_alone_are_named_with_their_labels() -> None:
     play.quiet(45)
     alarm = play.until_alarm({"c1": 0.3, "c4": 0.3}, labels="a")
     assert (alarm.clients, alarm.labels, alarm.local, alarm.since) == (("c1", "c4"), ("a",), True, 46)
-    assert play.detector.named(["c1", "c2"]) == ("c1",)
+    assert play.detector.surely_drifted(["c1", "c2"]) == ("c1",)
     assert play.detector.rest_is_quiet(observed(play.t, {}), {}, alarm.clients, 3.0)
 
 
@@ -180,7 +180,7 @@ def test_an_alarm_names_whom_the_evidence_names_that_raised_it(monkeypatch: pyte
     monkeypatch.setattr(Levels, "take", lambda ratio, _: setattr(ratio, "total", 1e9))
     alarm = play.round({"c1": 0.3, "c4": 0.3}, labels="a")
     assert alarm is not None
-    assert play.detector.named(CLIENTS) == ()
+    assert play.detector.surely_drifted(CLIENTS) == ()
     assert alarm.clients == ("c1", "c4")
 
 

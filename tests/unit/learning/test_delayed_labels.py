@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from worlds.phases import may_follow
 
 from streamfl.learning.algorithms import FedAvg
 from streamfl.learning.local_round import Learner
 from streamfl.machines.client.intake.waiting import LABELLED, NO_RECORD, PASSED, REJECTED, Awaited, Waiting, pair
 from streamfl.machines.client.machine import Client
-from streamfl.machines.client.phase import Phase, may_follow
+from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.models import Softmax
 from streamfl.protocol.delayed import Answers, Half, answers_together

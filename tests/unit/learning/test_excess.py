@@ -209,7 +209,7 @@ def test_an_absent_client_is_named_by_earlier_rounds() -> None:
     detector.update(observed(1, {**quiet("c1"), **risen}), {})
     detector.update(observed(2, quiet("c1", "c2")), {})
     assert [set(rises) for rises in detector.few.rounds] == [{"c0", "c1"}, {"c1", "c2"}]
-    assert detector.few.named(["c0", "c1", "c2"]) == ("c0",)
+    assert detector.few.surely_drifted(["c0", "c1", "c2"]) == ("c0",)
 
 
 def test_a_client_with_fewer_than_three_records_is_no_evidence() -> None:

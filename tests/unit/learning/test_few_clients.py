@@ -44,7 +44,7 @@ def test_an_absent_client_is_no_evidence() -> None:
 
 
 def test_without_data_the_statistic_is_minus_infinity_and_no_client_is_named() -> None:
-    assert (FewClients().statistic(), FewClients().named(["a"]), FewClients().age()) == (-math.inf, (), 0)
+    assert (FewClients().statistic(), FewClients().surely_drifted(["a"]), FewClients().age()) == (-math.inf, (), 0)
 
 
 def test_a_rise_is_as_old_as_the_rounds_that_show_it() -> None:
@@ -55,7 +55,7 @@ def test_a_rise_is_as_old_as_the_rounds_that_show_it() -> None:
 
 def test_rounds_without_a_comparable_client_are_minus_infinity_too() -> None:
     assert few({}).statistic() == few({}, {}).statistic() == -math.inf
-    assert few({}).named(["a"]) == ()
+    assert few({}).surely_drifted(["a"]) == ()
     seen = {"a": Rise(0.1, 0.005, 0.001)}
     assert few({}, seen, {}).statistic() > few({}).statistic()
 
@@ -68,8 +68,8 @@ def test_a_client_is_named_at_nine_to_one(lead: float, named: tuple[str, ...]) -
         middle = (low + high) / 2.0
         low, high = (low, middle) if ratio(middle, 0.006) > 81.0 else (middle, high)
     rises = {f"c{i}": Rise(0.0 if i else low + lead, 0.005, 0.001) for i in range(10)}
-    assert few(rises).named(rises) == named
-    assert few(rises).named(["c1"]) == ()
+    assert few(rises).surely_drifted(rises) == named
+    assert few(rises).surely_drifted(["c1"]) == ()
 
 
 def test_a_client_that_rises_with_others_needs_less_of_a_rise_to_be_named() -> None:
@@ -78,8 +78,8 @@ def test_a_client_that_rises_with_others_needs_less_of_a_rise_to_be_named() -> N
     rest = {f"c{i:02}": quiet for i in range(3, 20)}
     alone = few({"c00": small, "c01": quiet, "c02": quiet, **rest})
     beside = few({"c00": small, "c01": large, "c02": large, **rest})
-    assert alone.named(["c00"]) == ()
-    assert beside.named(["c00", "c01", "c02"]) == ("c00", "c01", "c02")
+    assert alone.surely_drifted(["c00"]) == ()
+    assert beside.surely_drifted(["c00", "c01", "c02"]) == ("c00", "c01", "c02")
 
 
 def test_only_the_last_eight_rounds_are_kept() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from worlds.phases import may_follow
 
 from streamfl.learning.drift.detectors.glr import GLRDetector
 from streamfl.learning.local_round import Learner
@@ -13,7 +14,6 @@ from streamfl.learning.profiles.adaptive.ladder import LadderSettings
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.learning.profiles.paper.profile import Paper, PaperSettings
 from streamfl.machines.client.machine import Client
-from streamfl.machines.client.phase import may_follow
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -44,8 +44,8 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch, Rejection, Span
 from streamfl.protocol.registry import Registry
 from streamfl.run.settings import LearningSettings
-from streamfl.testing.fields import altered
 from streamfl.wire import codec, messages
+from streamfl_benchmarks.liars.fields import altered
 
 M = TypeVar("M")
 LEARNER: Learner = LearningSettings(features="rounds").learner("classification", 0)

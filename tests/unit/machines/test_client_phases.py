@@ -19,10 +19,11 @@ from unit.machines.script import (
     opening,
     sent,
 )
+from worlds import phases
+from worlds.phases import TRANSITIONS, may_follow
 
-from streamfl.machines.client import phase as phases
 from streamfl.machines.client.machine import Client
-from streamfl.machines.client.phase import TRANSITIONS, Phase, may_follow
+from streamfl.machines.client.phase import Phase
 from streamfl.protocol.events import BufferDue, RecordsFetched, RecordsRead, SourceEnded, Stopped, Tick
 from streamfl.protocol.messages import (
     Left,

@@ -24,8 +24,8 @@ from streamfl.protocol.messages import (
     Update,
 )
 from streamfl.run.settings import LearningSettings
-from streamfl.testing.fields import altered, field_of
 from streamfl.wire import codec
+from streamfl_benchmarks.liars.fields import altered, field_of
 
 NAMES = ("c0", "c1", "c2")
 QUIET = 10

@@ -56,8 +56,8 @@ from streamfl.protocol.messages import (
 )
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
-from streamfl.testing.fields import altered
 from streamfl.wire import codec
+from streamfl_benchmarks.liars.fields import altered
 
 # --- joining ---------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from streamfl.bounds import MOST_POSITIONS
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.gate.checks import Claim, refusal
 from streamfl.protocol.messages import Joined, SampledRound, Update, Watermark
-from streamfl.testing.fields import altered, field_of
 from streamfl.wire import messages, state_bytes
+from streamfl_benchmarks.liars.fields import altered, field_of
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from streamfl.machines.client.work.gathering import Gathering
 from streamfl.models import Softmax
 from streamfl.protocol.messages import RoundOpened
 from streamfl.protocol.records import Batch, Rejection, Span
-from streamfl.testing.fields import altered
+from streamfl_benchmarks.liars.fields import altered
 
 SETTINGS = ClientSettings(Learner(Softmax(), FedAvg()), round_size=4, min_records=2, period=10.0)
 OPENED = RoundOpened(

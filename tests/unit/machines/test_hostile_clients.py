@@ -44,8 +44,8 @@ from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
 from streamfl.run.replay import Replay, ReplaySettings
 from streamfl.run.settings import LearningSettings
-from streamfl.testing.fields import altered
 from streamfl.wire import messages
+from streamfl_benchmarks.liars.fields import altered
 
 RUNGS = ["step 16", "step 4", "step 1", "step 4 with momentum", "shadow"]
 SCORED = [*RUNGS, *(f"{name}-average" for name in RUNGS[:-1])]

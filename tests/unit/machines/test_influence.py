@@ -25,7 +25,7 @@ from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
 from streamfl.protocol.tempered import tempered
-from streamfl.testing.fields import altered
+from streamfl_benchmarks.liars.fields import altered
 
 REGISTRY = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 LIVE = (LiveModel("m", np.zeros((2, 2)), 1.0, whitened=True),)

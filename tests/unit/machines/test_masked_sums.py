@@ -50,8 +50,8 @@ from streamfl.protocol.messages import (
 )
 from streamfl.runtime.nodes import not_overtaken
 from streamfl.sampling import generator
-from streamfl.testing.fields import altered
 from streamfl.wire.masking import MaskKeys, expand
+from streamfl_benchmarks.liars.fields import altered
 
 NAMES = tuple(f"c{i}" for i in range(10))
 

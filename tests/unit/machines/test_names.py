@@ -51,7 +51,7 @@ from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry
 from streamfl.run.settings import LearningSettings
-from streamfl.testing.fields import altered
+from streamfl_benchmarks.liars.fields import altered
 
 FULL = Registry(1, ("x",), ("a", "b"), np.zeros(1), np.ones(1))
 TRAINED = ["step 16", "step 8", "step 4", "step 2", "step 1", "shadow"]

@@ -71,8 +71,8 @@ from streamfl.protocol.native.steps import Steps
 from streamfl.protocol.records import Batch
 from streamfl.run.settings import LearningSettings
 from streamfl.sampling import generator
-from streamfl.testing.fields import altered
 from streamfl.wire import codec, messages
+from streamfl_benchmarks.liars.fields import altered
 
 pytestmark = pytest.mark.compiles
 

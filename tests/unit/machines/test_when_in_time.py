@@ -27,8 +27,8 @@ from streamfl.machines.coordinator.saved.ledger import Member
 from streamfl.machines.coordinator.saved.places import MOST_PARTITIONS, WINDOW, Places
 from streamfl.protocol.messages import LocalDrift, Numbers, Restarted, RoundClosed, RoundOpened, Score, Update
 from streamfl.protocol.records import Span
-from streamfl.testing.fields import altered
 from streamfl.testing.violation import Violation
+from streamfl_benchmarks.liars.fields import altered
 
 NAMES = ("c0", "c1", "c2")
 DRIFTED = LocalDrift(round=9, epoch=1, clients=(), since=9, state="latched", statistic=11.0, threshold=9.2)

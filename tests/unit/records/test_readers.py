@@ -350,11 +350,11 @@ def test_a_parquet_file_gives_its_features_labels_and_bad_records(tmp_path: Path
     assert reasons(table) == {3: 'record 4, column "kind": the label is missing'}
 
 
-def test_an_npz_file_keeps_the_type_of_its_numbers(tmp_path: Path) -> None:
+def test_an_npz_file_has_names_for_its_columns_and_labels_without_one(tmp_path: Path) -> None:
     path = tmp_path / "f.npz"
     np.savez(path, X=np.arange(6, dtype=np.int16).reshape(3, 2), y=np.array([10, 9, 10], np.int8))
     table = read(str(path))
-    assert (table.X.dtype, table.features, table.labels) == (np.int16, ("x0", "x1"), ("9", "10"))
+    assert (table.label, table.features, table.labels) == ("", ("x0", "x1"), ("9", "10"))
     np.testing.assert_array_equal(table.y, [1, 0, 1])
     dropped = read(str(path), drop=["x0"], keep="y")
     np.testing.assert_array_equal(dropped.X, [[1], [3], [5]])
@@ -400,7 +400,7 @@ def test_an_endless_river_is_cut_and_the_same_each_time() -> None:
 
 def test_the_covtype_stream_has_its_known_shape_and_labels() -> None:
     table = covtype()
-    assert (table.name, table.X.shape, table.X.dtype) == ("covtype", (92_962, 54), np.int16)
+    assert (table.name, table.X.shape, table.X.dtype) == ("covtype", (92_962, 54), np.float32)
     assert (table.features[13], table.features[53]) == ("Wilderness_Area4", "Soil_Type40")
     assert table.labels == tuple("0123456")
     assert np.bincount(table.y.astype(int)).tolist() == [33_894, 45_328, 5_721, 439, 1_519, 2_779, 3_282]

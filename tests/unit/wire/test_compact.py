@@ -9,10 +9,10 @@ import pytest
 from streamfl.errors import PeerError
 from streamfl.protocol.messages import HeldRecord, LabelSums, Numbers, Served, SlotLosses, Update
 from streamfl.protocol.records import Span
-from streamfl.testing.fields import altered
 from streamfl.wire import compact, messages
 from streamfl.wire import integers as whole_numbers
 from streamfl.wire.primitives import Bytes, deflated, floats_written, inflated, varint, whole_written
+from streamfl_benchmarks.liars.fields import altered
 
 SLOTS = ("step 16", "step 4", "step 1", "step 4 with momentum", "shadow")
 

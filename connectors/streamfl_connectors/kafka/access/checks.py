@@ -46,10 +46,6 @@ def findings(
 
     Parameters
     ----------
-    connection, topics
-        The connection and the topics of the federation.
-    placement, records
-        Which topics hold its records, and how messages hold them.
     asked
         Where records without labels are that scorers answer, and how messages hold them; None: nowhere.
     delayed_labels

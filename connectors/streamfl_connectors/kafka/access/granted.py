@@ -55,15 +55,7 @@ def role_findings(missing: Mapping[str, Sequence[Need]], needed: Mapping[str, in
 
 
 def _meant(share: Mapping[str, float], joins: Set[str]) -> Set[str]:
-    """Return the roles that a log-in is taken to be for.
-
-    Parameters
-    ----------
-    share
-        The share of its rights that the log-in has, by role.
-    joins
-        The roles whose groups it may join.
-    """
+    """Return the roles that a log-in is taken to be for."""
     best = max(share[role] for role in share if role not in SMALL)
     small = {role for role in SMALL if share.get(role, 0.0) >= 0.5}
     if best < 0.5 and small:

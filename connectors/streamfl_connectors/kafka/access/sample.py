@@ -26,17 +26,7 @@ MOST_POLLED = 5_000
 def findings(
     connection: Connection, topics: Mapping[str, int], records: RecordFormat, dead_letters: str
 ) -> Iterator[CheckResult]:
-    """Yield findings on some partitions that hold messages, and one on those that hold none.
-
-    Parameters
-    ----------
-    connection
-        To the brokers; nothing is committed.
-    topics
-        How many partitions each topic has.
-    dead_letters
-        The topic to which clients would write bad records.
-    """
+    """Yield findings on some partitions that hold messages, and one on those that hold none."""
     empty = []
     for name, messages in newest(connection, topics):
         if messages:

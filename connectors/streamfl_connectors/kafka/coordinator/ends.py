@@ -48,10 +48,6 @@ class Ends:
 
     Parameters
     ----------
-    connection
-        To the brokers, with the right to describe the topics.
-    topics
-        The federation's own topics, which hold no records.
     stride
         The positions that a message takes up.
     """

@@ -28,13 +28,6 @@ class KafkaCoordinatorLink:
     """`streamfl.runtime.ports.ServedCoordinatorLink` on Kafka.
 
     `begin` fences every other coordinator of the federation, also one that was only suspended.
-
-    Parameters
-    ----------
-    ends
-        The ends of the record partitions.
-    wrong
-        Returns why a state cannot be continued, or None.
     """
 
     def __init__(

@@ -24,13 +24,7 @@ TURN, ON_THEIR_WAY = 0.05, 0.15
 
 
 class KafkaStandby:
-    """`streamfl.runtime.ports.Standby` on Kafka.
-
-    Parameters
-    ----------
-    link
-        The link that has yet to begin, ready to do so.
-    """
+    """`streamfl.runtime.ports.Standby` on Kafka."""
 
     def __init__(self, connection: Connection, topic: str, link: KafkaCoordinatorLink) -> None:
         self._connection, self._topic = connection, topic
@@ -73,8 +67,6 @@ class Silence:
     ----------
     least
         Seconds.
-    now
-        The time, in seconds.
 
     Examples
     --------

@@ -45,13 +45,7 @@ class LastState:
 
 
 class StateTopic:
-    """The states of a federation, and whether it has begun.
-
-    Parameters
-    ----------
-    wrong
-        Returns why a state cannot be continued, or None.
-    """
+    """The states of a federation, and whether it has begun."""
 
     def __init__(self, connection: Connection, topics: Topics, wrong: WrongState) -> None:
         self._settings = connection.settings
@@ -120,14 +114,8 @@ def last_state(
 
     Parameters
     ----------
-    consumer
-        A consumer that reads committed messages only.
     most_bytes
         The largest state that is read.
-    verifier
-        Checks that the coordinator has signed it.
-    wrong
-        Returns why a state cannot be continued, or None.
     """
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])

@@ -20,13 +20,7 @@ LOG = structlog.get_logger("streamfl.kafka.client")
 
 
 class ClientLinks(Links):
-    """Makes the links of clients, and distributes the coordinator's messages.
-
-    Parameters
-    ----------
-    wake
-        Called when a message may have arrived.
-    """
+    """Makes the links of clients, and distributes the coordinator's messages."""
 
     def __init__(
         self,

@@ -13,7 +13,6 @@ from streamfl.runtime.log.intake import LogIntake
 from streamfl.runtime.log.partition import LogSource, PartitionReader, not_held
 from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
-from streamfl_connectors.kafka.consumer import LibraryMissingError
 from streamfl_connectors.kafka.hosts.settled import SettledOffset
 from streamfl_connectors.kafka.reading import bounds, is_end, name_of, read_to
 from streamfl_connectors.kafka.record_reader import RecordReader
@@ -22,17 +21,7 @@ LOG = structlog.get_logger("streamfl.kafka.records")
 
 
 class Feed:
-    """Reads the partitions of one consumer.
-
-    Parameters
-    ----------
-    connection, consumer
-        Reads again, and reads.
-    placement, records
-        Which topics hold records, of which clients, and how messages hold them.
-    bury
-        Called with each dead letter.
-    """
+    """Reads the partitions of one consumer."""
 
     def __init__(
         self,
@@ -50,7 +39,6 @@ class Feed:
         self._bury = bury
         self._again: KafkaConsumer | None = None
         self._paused: set[TopicPartition] = set()
-        self._stopping: Mapping[TopicPartition, str] = {}
 
     def begin(
         self, partition: TopicPartition, hint: SettledOffset, only: str | None = None, *, wait: bool = False
@@ -98,21 +86,12 @@ class Feed:
         self._steer()
         try:
             polled: Mapping[TopicPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=timeout_ms)
-        except LibraryMissingError as error:
-            return self._readable(error)
         except kafka_errors.NoOffsetForPartitionError:
             return {}  # partitions without committed offsets: the next call sets where they begin
         except kafka_errors.OffsetOutOfRangeError as error:
             self._lost(error.args[0])
             return {}
         return polled
-
-    def _readable(self, error: LibraryMissingError) -> Mapping[TopicPartition, Sequence[Any]]:
-        """Return the messages that can be read; clients of the other partitions stop when they have them."""
-        for partition, reason in error.wrong.items():
-            LOG.error("records cannot be read", partition=name_of(partition), reason=reason)
-        self._stopping = error.wrong
-        return error.unpacked
 
     def _place(self) -> None:
         """Check positions from the ledger against the ends of the logs."""
@@ -146,9 +125,6 @@ class Feed:
                 marks = [message.offset for message in messages if is_end(message)]
                 for letter in self._intake.take(self.readers[partition], messages, marks):
                     self._bury(letter)
-        for partition in self._stopping.keys() & self.readers.keys():
-            self.readers[partition].stop(self._stopping[partition])
-        self._stopping = {}
 
     def backlog(self) -> dict[str, int]:
         """Return how many messages of each partition were not read yet, as far as the last fetch has told."""
@@ -166,7 +142,7 @@ class Feed:
             if end is not None:
                 reader = self.readers[partition]
                 # A log may end with a transaction's marker, which is no message.
-                is_read = not reader.stopped and self._consumer.position(partition) >= end
+                is_read = self._consumer.position(partition) >= end
                 yield partition, 0 if is_read else end - reader.head // self._format.stride
 
     def note_ends(self) -> None:

@@ -39,10 +39,6 @@ class KafkaHost:
     ----------
     name
         The host's name, the same after a restart.
-    placement, records
-        Which topics hold records, of which clients, and how messages hold them.
-    delayed_labels
-        Delayed labels; None: they come with these.
     """
 
     def __init__(

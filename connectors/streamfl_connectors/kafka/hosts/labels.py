@@ -22,15 +22,7 @@ LOG = structlog.get_logger("streamfl.kafka.labels")
 
 
 class LabelFeed:
-    """Reads labels next to records, and what was answered to these before.
-
-    Parameters
-    ----------
-    placement, delayed_labels
-        Where records and labels are.
-    bury
-        Called with each dead letter.
-    """
+    """Reads labels next to records, and what was answered to these before."""
 
     def __init__(
         self,

@@ -53,10 +53,6 @@ class RecordConsumer:
     host
         The name of this member of the group. It is the same after a restart, so the host gets its partitions back at
         once.
-    placement, records
-        Which topics hold records, of which clients, and how messages hold them.
-    delayed_labels
-        Delayed labels; None: they come with these.
     """
 
     def __init__(

@@ -64,13 +64,7 @@ ID, PLACE = "id", "from"
 
 
 class Repartitioner:
-    """Repartitions while its host leads.
-
-    Parameters
-    ----------
-    session
-        Begins another stretch of repartitioning.
-    """
+    """Repartitions while its host leads."""
 
     def __init__(self, connection: Connection, topics: Topics, session: Callable[[], "Session"]) -> None:
         self._connection, self._session = connection, session
@@ -135,8 +129,6 @@ class Session:
 
     Parameters
     ----------
-    placement, records, labels
-        Where records and delayed labels are, and how messages hold them.
     bury
         Called with messages that are nobody's; it stores them.
     """

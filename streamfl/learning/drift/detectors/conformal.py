@@ -149,7 +149,7 @@ class Conformal(Detector):
         self.clients = tuple(self.clients[i] for i in kept)
         self.bag = self.bag[:, :, kept]
 
-    def named(self, clients: Collection[str]) -> tuple[str, ...]:
+    def surely_drifted(self, clients: Collection[str]) -> tuple[str, ...]:
         """Return those of some clients that surely have risen by now, if only a few have."""
         if self.bag.shape[1] < FEWEST:
             return ()

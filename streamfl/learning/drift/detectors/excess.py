@@ -344,9 +344,9 @@ class Excess(Detector):
         self.dispersion.pause()
         self.few.forget(clients)
 
-    def named(self, clients: Collection[str]) -> tuple[str, ...]:
+    def surely_drifted(self, clients: Collection[str]) -> tuple[str, ...]:
         """Return those of some clients that surely have risen by now, if only a few have."""
-        return self.few.named(clients)
+        return self.few.surely_drifted(clients)
 
     @property
     def is_stale(self) -> bool:
@@ -396,7 +396,7 @@ class Excess(Detector):
 
     def _alarm(self, t: int, excesses: Excesses, everybody: Excesses) -> Alarm:
         cells = excesses.cells
-        named = self.named(cells.clients)
+        named = self.surely_drifted(cells.clients)
         bar = math.log(ODDS * max(1, len(self._labels())))
         labels = tuple(name for name in cells.labels if name and _log_mean(self.logs[f"label {name}"]) >= bar)
         records = sum(cells.n[i].sum() for i, client in enumerate(cells.clients) if client in named)

@@ -49,7 +49,7 @@ class FewClients:
     --------
     >>> few = FewClients()
     >>> few.add({f"c{i}": Rise(0.3 if i < 2 else 0.0, 0.005, 0.001) for i in range(20)})
-    >>> round(few.statistic(), 1), few.named(["c0", "c2"]), few.age()
+    >>> round(few.statistic(), 1), few.surely_drifted(["c0", "c2"]), few.age()
     (5.5, ('c0',), 0)
     """
 
@@ -74,7 +74,7 @@ class FewClients:
             return 0
         return len(self.rounds) - 1 - int(np.logaddexp.reduce(self._terms()[1], axis=0).argmax())
 
-    def named(self, clients: Collection[str]) -> tuple[str, ...]:
+    def surely_drifted(self, clients: Collection[str]) -> tuple[str, ...]:
         """Return those of some clients that surely belong to the rise, given that there is one."""
         if not any(self.rounds):
             return ()

@@ -245,7 +245,7 @@ class Promotion(Profile):
     def _latch_more(self, clients: Collection[str]) -> None:
         """Latch further clients that the detector names by now."""
         if self.latch is not None:
-            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.named(clients)})))
+            self._keep_apart(tuple(sorted({*self.latch.clients, *self.detector.surely_drifted(clients)})))
 
     def _renew(self, clients: Collection[str], t: int) -> None:
         """Renew the holdout of some clients after round t: they have drifted, or another model serves them."""

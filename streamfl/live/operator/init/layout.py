@@ -52,15 +52,6 @@ def interval_of(rate: float | None) -> float | None:
 def clients_of(topics: Sequence[str], counts: Collection[int], client: str | None) -> ClientBy:
     """Return what a client of these topics is.
 
-    Parameters
-    ----------
-    topics
-        The topics as the user has named them.
-    counts
-        The partitions of each.
-    client
-        The field that names the client of a record, if there is one.
-
     Raises
     ------
     UsageError

@@ -42,8 +42,6 @@ def looked_at(
 
     Parameters
     ----------
-    request
-        The file, and what the caller has named.
     clients
         The number of clients that records are dealt to; None: 10.
     client

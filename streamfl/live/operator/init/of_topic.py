@@ -36,10 +36,6 @@ def looked_at(
     ----------
     request
         What the caller has named; its source names the topics in messages.
-    topics
-        The topics as the caller has named them.
-    client
-        The field that names the client of a record.
 
     Raises
     ------

@@ -65,8 +65,6 @@ def looked_at(
 
     Parameters
     ----------
-    request, topics, client
-        As for topics of whole records.
     ends
         Records and labels at each end of their topics, the newest first.
 

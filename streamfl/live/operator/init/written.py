@@ -26,8 +26,6 @@ def settings_file(
 
     Parameters
     ----------
-    seen
-        What the settings are made from.
     section
         The name of the connector's table, and its settings.
     """

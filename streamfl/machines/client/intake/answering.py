@@ -27,8 +27,6 @@ def answer_of(
     ----------
     P, labels
         Probabilities of the labels, shape (n, labels), or targets, shape (n, 1); no columns without models.
-    rule
-        Which label answers.
     known
         The last label or target that is known, which NoChange repeats; None: none.
 

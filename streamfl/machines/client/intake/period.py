@@ -44,10 +44,6 @@ def count_before_end(of: FloatArray, period: int, *, ended: bool) -> int | None:
     ----------
     of
         The period of each record, shape (n,).
-    period
-        The open one.
-    ended
-        Whether no records can follow.
 
     Examples
     --------

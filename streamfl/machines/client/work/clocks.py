@@ -65,15 +65,7 @@ class BufferClock(ABC):
 
     @abstractmethod
     def take(self, buffer: Buffer, size: int, occasion: Occasion) -> RoundBatches | None:
-        """Return the round's records; None if more may come.
-
-        Parameters
-        ----------
-        size
-            How many a round takes that is closed by their number.
-        occasion
-            What may close it.
-        """
+        """Return the round's records; None if more may come."""
 
     @abstractmethod
     def so_far(self, buffer: Buffer, size: int) -> Sequence[Batch]:
@@ -110,8 +102,6 @@ class BySeconds(BufferClock):
 
     Parameters
     ----------
-    closes
-        The time.
     most
         How many records it takes at most, if there are more than can be learnt in time; None: all.
     """

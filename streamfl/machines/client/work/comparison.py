@@ -59,15 +59,7 @@ class Comparison:
         seed: int,
         client: str,
     ) -> tuple["Comparison", BoolArray | None]:
-        """Return the holdout after round t, and a mask of the round's records in it, shape (n,); None for none.
-
-        Parameters
-        ----------
-        batches, records
-            The round's records, as read and as a design.
-        held, t, first, seed, client
-            As for `Holdout.after`.
-        """
+        """Return the holdout after round t, and a mask of the round's records in it, shape (n,); None for none."""
         holdout = self.holdout.after(batches, held, t=t, first=first, seed=seed, client=client)
         if holdout is self.holdout or self.design is None:
             return Comparison(holdout, self.design), None

@@ -29,17 +29,7 @@ def are_new(batches: Sequence[Batch], disclosed: Disclosed | None, min_records: 
 
 
 def may_tell(asked: Unmask, sent: SentUpdate, opened: RoundOpened, min_records: int) -> bool:
-    """Tell whether a client may tell seeds for the total that is asked for.
-
-    Parameters
-    ----------
-    asked
-        Whose sums are to be added up.
-    sent
-        The client's update for the open entry.
-    min_records
-        Minimum number of good records in what is published.
-    """
+    """Tell whether a client may tell seeds for the total that is asked for."""
     before = sent.disclosed
     if before is not None and repeats(opened, before):
         return digest_of(asked.attempts) == before.clients and ends_of(sent.update.spans) == before.ends

@@ -81,8 +81,6 @@ class Holdout:
 
         Parameters
         ----------
-        held
-            How many records to hold out.
         t, first
             The round, and the ordinal of its first record.
         seed, client

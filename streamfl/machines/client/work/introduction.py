@@ -25,8 +25,6 @@ def introduction(
 
     Parameters
     ----------
-    client, nonce, after
-        As in `Join`.
     first
         Its first records; none once the coordinator knows the client.
     period

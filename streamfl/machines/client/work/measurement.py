@@ -33,10 +33,6 @@ class Measurement:
 
         Parameters
         ----------
-        batches, records
-            The round's records, as they were read, and as the round takes them.
-        result
-            The losses, steps and predictions of the local round.
         repeated
             The predictions of NoChange, shape (n,).
         """

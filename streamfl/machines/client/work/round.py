@@ -86,8 +86,6 @@ class ClientRound:
 
         Parameters
         ----------
-        result
-            The losses and steps of the local round.
         attempt
             The name of this attempt: it differs from any other for the same round.
         sample

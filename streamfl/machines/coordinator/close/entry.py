@@ -23,8 +23,6 @@ def enter(
     ----------
     members
         The ledger before it, by client.
-    refusals
-        The refusals since the entry was opened.
     """
     updates, message = list(closing.updates.values()), closing.opened.message
     records = sum(update.records for update in updates)

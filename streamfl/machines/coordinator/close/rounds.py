@@ -56,8 +56,6 @@ def abort(standing: Standing, now: float, why: NoTotal | None = None) -> list[Co
 
     Parameters
     ----------
-    now
-        The time, in seconds.
     why
         Why no total can be told; None: for another reason.
     """

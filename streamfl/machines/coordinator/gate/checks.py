@@ -163,8 +163,6 @@ def wrong_scores(scores: Scores, claim: Claim, asked: Score, fitted: int) -> str
     ----------
     claim
         Its update for the round: the scores are on the same records.
-    asked
-        The Score that they answer.
     fitted
         How many labels are fitted to the outputs of a model.
     """

@@ -90,8 +90,6 @@ class RoundAggregation:
         ----------
         known_labels
             The labels that were registered when the epoch began.
-        serves
-            The name of the model that served.
         """
         return RoundEvidence(
             round=t,

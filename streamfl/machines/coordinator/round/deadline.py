@@ -56,8 +56,6 @@ class Deadline:
             How many updates came in time.
         took
             Seconds from when they were waited for until the last of them came.
-        least
-            The setting.
         """
         is_too_long = self.doublings > 0 and not self.are_most_late and took <= self.seconds(least) / 2.0
         return Deadline(in_time if self.has_passed else None, doublings=self.doublings - is_too_long)

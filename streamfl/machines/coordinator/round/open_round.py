@@ -65,8 +65,6 @@ class OpenRound:
 
         Parameters
         ----------
-        now
-            The time, in seconds.
         interval
             Seconds after which clients close their buffers; None closes them when they are full.
         moments

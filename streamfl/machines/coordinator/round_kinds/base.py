@@ -106,10 +106,6 @@ class RoundKind(ABC):
 
         Parameters
         ----------
-        alarm
-            The alarm for which they were asked.
-        scores
-            Those that have come, by client.
         enquiry
             What clients were asked about them, with the answers that have come; None if they were not asked. If they
             have to be, the enquiry is returned.

@@ -63,14 +63,10 @@ def with_bounded_influence(
     ----------
     updates
         The accepted updates, in the order of the clients' names.
-    agreement
-        The agreement of the round, from before its updates.
     apart
         The clients that have models of their own: they add nothing to what is common.
     most
         The most records that an update counts as; None: only the others bound it.
-    online, agreed
-        The online models, and their agreed state.
     seed
         The seed of the signs of sketches: who knows it can push where histories see nothing.
     """

@@ -29,13 +29,6 @@ ROUNDING = 1e-8
 def wrong_learnt(learnt: NativeLearnt, agreed: NativeState, covered: Covered) -> str | None:
     """Return why what a client learnt cannot be merged, or None if it can.
 
-    Parameters
-    ----------
-    agreed
-        The agreed state from which it began.
-    covered
-        The records, names and members that the update covers.
-
     Examples
     --------
     >>> from streamfl.online.native.learner import NativeLearner

@@ -33,19 +33,13 @@ def after_round(
 
     Parameters
     ----------
-    agreed
-        The agreed state from which the clients began.
     learnt
         What each client learnt, by name, in the order of names.
-    labels
-        All labels by now.
     apart
         The clients that drifted alone: they add nothing, but the experts that they use stay awake.
     renamed
         After a restart, the permutation pi: label a is to be called what label pi(a) was; empty if none is known.
         None: there was no restart.
-    way
-        How what clients learnt has come.
     """
     parts = [part for client, part in learnt.items() if client not in apart]
     parts_apart = [part for client, part in learnt.items() if client in apart]

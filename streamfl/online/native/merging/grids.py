@@ -66,8 +66,6 @@ def fitting_steps(
     weights, table, cells
         What it learnt: the changes of linear weights, shape (d + 1, models, columns), and those of the table in some
         rows.
-    agreed
-        The agreed state from which it learnt.
     """
     means = magnitudes(weights, table, cells)
     models = weights.shape[1]

@@ -33,8 +33,6 @@ def contributions(learnt: Mapping[str, NativeLearnt], agreed: NativeState, seed:
     ----------
     learnt
         What each client learnt, in the order of the clients' names.
-    agreed
-        The agreed state from which they learnt.
     seed
         The seed of the signs of sketches.
     """

@@ -52,8 +52,6 @@ def after(
         What clients learnt that add nothing but their extremes; the experts that they use stay awake.
     settings
         How the models learn; required in regression.
-    way
-        How what clients learnt has come.
 
     Raises
     ------

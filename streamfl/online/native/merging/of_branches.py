@@ -21,12 +21,8 @@ def with_branches(
 
     Parameters
     ----------
-    before
-        The agreed state from which clients learnt.
     learnt
         What each client learnt, by name, in the order of names.
-    branches
-        The clients of each branch, by its name.
     after, change
         The agreed state after the round, and its change, as all other clients have made them.
     """

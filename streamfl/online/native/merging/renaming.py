@@ -23,8 +23,6 @@ def misnamed(
 
     Parameters
     ----------
-    agreed
-        The agreed state from which the clients began.
     parts
         What each client learnt in the round of the alarm.
     permutation

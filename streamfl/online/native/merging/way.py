@@ -64,8 +64,6 @@ class Way(ABC):
 
         Parameters
         ----------
-        agreed
-            The agreed state from which it learnt.
         draws
             The draws by which numbers are rounded.
         coarser

@@ -18,11 +18,9 @@ from streamfl.online.native.kernels.last_answer import (
     Last,
     Said,
     begin_to_mix,
-    learn_last_answer,
-    mix_last_answer,
 )
 from streamfl.online.native.kernels.mixing import MIXTURES, Predictions
-from streamfl.online.native.mixture import LabelMixture, Mixture, TargetMixture, room
+from streamfl.online.native.mixture import Mixture, room
 from streamfl.online.native.private.last_answer_state import LastAnswerState
 from streamfl.online.native.private.own import with_gone
 from streamfl.protocol.native.settings import FOLLOWING, NONE
@@ -53,21 +51,6 @@ class LastAnswer:
     learn what they would learn without it.
 
     Of the labels that follow one, the 16 most frequent of late are kept.
-
-    Examples
-    --------
-    >>> last, even = LastAnswer(), np.array([0.5, 0.5])
-    >>> last.over(("a", "b"))
-    >>> for label in (0, 0, 0, 1, 0):
-    ...     mixed = last.mixed(even, even)
-    ...     last.learn(label)
-    >>> last.state().counts[0, :2].round(4)
-    array([1.9701, 1.    ])
-    >>> last.expected(even)[0].round(3)
-    array([0.561, 0.439])
-    >>> last.follow(np.array([[0.0, 1.0, 99.0]]))
-    >>> last.expected(even)[0].round(3)
-    array([0.25, 0.75])
     """
 
     targets: bool = False  # whether targets are predicted instead of labels
@@ -83,7 +66,7 @@ class LastAnswer:
 
     def __post_init__(self) -> None:
         """Begin without a last answer."""
-        self.mixture = TargetMixture(2 + ERROR) if self.targets else LabelMixture(2 + LAST)
+        self.mixture = Mixture(2 + (ERROR if self.targets else LAST))
         begin_to_mix(self.mixture.mixing)
         self._label, self._target = np.array([NONE]), np.zeros(1, LAST_TARGET)
         self._following, self._counts = self._all_following, self._all_counts = _nothing(0)
@@ -124,26 +107,6 @@ class LastAnswer:
         """Return the shares in the predictions of all other experts, of the last answer, and of the own model."""
         shares = self.mixture.shares
         return float(shares[OTHERS]), float(shares[LAST:-1].sum()), float(shares[-1])
-
-    def mixed(self, others: FloatArray, own: FloatArray, centre: float = 0.0) -> FloatArray:
-        """Return the prediction of all other experts, mixed with those from the last answer; shape (columns,).
-
-        Parameters
-        ----------
-        others
-            Probabilities, or a predicted target measured from `centre`, as the result is; shape (columns,).
-        own
-            The same of the client's own model.
-        centre
-            The value from which targets are measured.
-        """
-        mix_last_answer(self.arrays, others, own, centre, self.targets, True, -np.inf, np.inf)
-        return self._predictions.mixed.copy()
-
-    def expected(self, others: FloatArray, centre: float = 0.0) -> FloatArray:
-        """Return what each expert on the last answer predicts; shape (1, labels) or (2, 1). See `mixed`."""
-        self.mixed(others, others, centre)
-        return self._predictions.by_expert[LAST:-1].copy()
 
     def distrust_others(self, part: float) -> None:
         """Take a part, in [0, 1), of the trust in all other experts on targets away from them.
@@ -197,10 +160,6 @@ class LastAnswer:
             parts[i] = _over(one, present)
         return Said(then, parts)
 
-    def learn(self, truth: float, centre: float = 0.0) -> None:
-        """Learn the label index or the target of the record that was mixed last."""
-        learn_last_answer(self.arrays, truth, centre, self.targets)
-
     def state(self) -> LastAnswerState:
         """Return the state to be saved."""
         target, following = np.array(self._target[0].item()), self._following.astype(np.float64)
@@ -221,7 +180,7 @@ class LastAnswer:
         """
         last = cls(targets)
         fits = state.mixture.fits(last.mixture.state())
-        before = type(last.mixture)(last.mixture.experts - 1).state()
+        before = Mixture(last.mixture.experts - 1).state()
         if not (state.is_sound and (fits or state.mixture.fits(before)) and not (targets and state.labels)):
             raise PeerError("the last answer of a client does not fit its names: the file is damaged")
         last.over(state.labels)

@@ -25,20 +25,6 @@ class Neighbours:
     The five nearest records count, and all that are as near as the fifth; a record at distance r weighs
     R / (r + R / 10), R the distance of the fifth. The memory keeps features and labels in the order of their first
     record, because the agreed order may change at the end of a round, and lose names.
-
-    Examples
-    --------
-    >>> near = Neighbours()
-    >>> near.over(("x",), ("a", "b"))
-    >>> near.learn(np.array([0.0]), 0.0)
-    >>> near.learn(np.array([1.0]), 1.0)
-    >>> near.probabilities(np.array([0.9])).round(3)
-    array([[0.192, 0.808],
-           [0.192, 0.808]])
-    >>> near.over(("x",), ("b", "a"))
-    >>> near.probabilities(np.array([0.9])).round(3)
-    array([[0.808, 0.192],
-           [0.808, 0.192]])
     """
 
     __pydantic_config__: ClassVar[dict[str, object]] = HOLDS_ARRAYS
@@ -104,27 +90,3 @@ class Neighbours:
         place[self._codes] = np.arange(len(self._codes))
         at, distance, nearest = np.zeros(self.Z.shape[1]), np.zeros(len(self.y)), np.zeros(NEAREST)
         return Memory(self.Z.T, self.y, self._columns, self._codes, place, at, distance, nearest)
-
-    def learn(self, z: FloatArray, y: float) -> None:
-        """Store a record in place of the oldest: its features, shape (d,), and its label index or target."""
-        from streamfl.online.native.kernels.neighbours import remember  # noqa: PLC0415
-
-        self.make_room_for(1)
-        remember(self.memory, self.seen, np.append(1.0, z), y, not len(self._codes))
-        self.seen += 1
-
-    def probabilities(self, z: FloatArray) -> FloatArray:
-        """Return the probabilities of each expert for a record, shape (experts, labels)."""
-        from streamfl.online.native.kernels.neighbours import predict_by_neighbours  # noqa: PLC0415
-
-        outputs = np.zeros((len(MEMORIES), len(self._codes)))
-        predict_by_neighbours(self.memory, self.seen, np.append(1.0, z), outputs, 0, targets=False)
-        return outputs
-
-    def targets(self, z: FloatArray) -> FloatArray:
-        """Return the target that each expert predicts, shape (experts,); 0 before any record."""
-        from streamfl.online.native.kernels.neighbours import predict_by_neighbours  # noqa: PLC0415
-
-        outputs = np.zeros((len(MEMORIES), 1))
-        predict_by_neighbours(self.memory, self.seen, np.append(1.0, z), outputs, 0, targets=True)
-        return outputs[:, 0]

@@ -7,20 +7,15 @@ import numpy.typing as npt
 
 from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import PeerError
-from streamfl.online.native.ferns import Ferns
-from streamfl.online.native.kernels.compiled import plain
 from streamfl.online.native.kernels.own import (
     CELLS,
     OWN_RUNNING,
     PAIR_CELLS,
     Own,
-    own_learns,
-    own_predicts,
-    own_sees,
 )
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.kernels.steps import Table
-from streamfl.online.native.mixture import TargetMixture, room
+from streamfl.online.native.mixture import Mixture, room
 from streamfl.online.native.private.own_state import OwnState
 from streamfl.online.native.private.pairs import new_pairs, pairs_of
 from streamfl.online.native.running_scaler import RunningScaler
@@ -40,23 +35,12 @@ class OwnModel:
 
     Only features that vary at this client are paired. In a federation many do not: a column that names the client is
     one feature for each client, and tells it nothing.
-
-    Examples
-    --------
-    >>> own, ferns = OwnModel(), Ferns(0)
-    >>> own.over(("x",), ("a", "b"))
-    >>> X = np.array([[0.0], [1.0]])
-    >>> for i in range(40):
-    ...     own.learn(ferns, X[i % 2 : i % 2 + 1], float(i % 2))
-    >>> own.says(ferns, X, np.full((2, 2), 0.5)).round(1)
-    array([[1., 0.],
-           [0., 1.]])
     """
 
     targets: bool = False  # whether targets are predicted instead of labels
     cells: bool = False  # whether it has pairs of features, and for targets ferns
     seed: int = 0  # the seed of the pairs
-    rates: TargetMixture = field(init=False)  # of what it predicts of targets at each rate
+    rates: Mixture = field(init=False)  # of what it predicts of targets at each rate
     _present: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     _features: tuple[str, ...] = ()
     _labels: tuple[str, ...] = ()
@@ -71,7 +55,7 @@ class OwnModel:
 
     def __post_init__(self) -> None:
         """Begin without names, and without records."""
-        self.rates = TargetMixture(len(OWN_RATES) if self.targets and self.cells else 1)
+        self.rates = Mixture(len(OWN_RATES) if self.targets and self.cells else 1)
         columns = self.rates.experts if self.targets else 0
         self._weights, self._known = np.zeros((1, columns)), np.zeros(columns)
         self._table, self._trust = np.zeros((self._ferns * CELLS, columns), np.float32), np.ones(self._ferns)
@@ -148,33 +132,6 @@ class OwnModel:
             at_rates=room(self.rates.experts, 1),
         )
 
-    def says(self, ferns: Ferns, X: FloatArray, others: FloatArray, centre: float = 0.0) -> FloatArray:
-        """Return its predictions as a mixture gets them: until it knows something, those of `others`.
-
-        Parameters
-        ----------
-        ferns
-            The ferns over the present features.
-        X
-            Values of the present features, shape (n, d).
-        others
-            What all other experts predict, shape (n, columns); targets are measured from `centre`, as the result.
-        """
-        own, X, predictions = self.arrays, plain(X), others.copy()
-        for i, row in enumerate(predictions):
-            own_sees(own, X, i)
-            own_predicts(own, ferns.tests, others[i], centre, self.targets)
-            row[:] = own.given
-        return predictions
-
-    def learn(self, ferns: Ferns, X: FloatArray, truth: float, centre: float = 0.0) -> None:
-        """Learn a record, shape (1, d), and the index of its label, or its target."""
-        self.pair_up()
-        own, X = self.arrays, plain(X)
-        own_sees(own, X, 0)
-        own_predicts(own, ferns.tests, np.zeros(len(own.given)), centre, self.targets)
-        own_learns(own, X, 0, truth, centre, self.targets)
-
     def state(self) -> OwnState:
         """Return the state to be saved."""
         cells = np.flatnonzero(self._table.any(axis=1))
@@ -195,7 +152,7 @@ class OwnModel:
 
     @classmethod
     def of(cls, state: OwnState, *, targets: bool, cells: bool, seed: int) -> "OwnModel":
-        """Return the model that continues from a saved state; it begins again if that is older than its pairs.
+        """Return the model that continues from a saved state.
 
         Raises
         ------
@@ -203,8 +160,6 @@ class OwnModel:
             No model with these settings can have saved it.
         """
         own = cls(targets, cells, seed)
-        if state.is_older:
-            return own
         if not state.is_sound(targets=targets):
             raise PeerError("a client's own model does not fit its names: the file is damaged")
         own.over(state.features, state.labels)

@@ -1,6 +1,6 @@
 """The saved state of a client's own model."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -31,15 +31,10 @@ class OwnState:
     known: FloatArray
     scales: tuple[FloatArray, ...]
     running: FloatArray
-    paired: tuple[str, ...] = ()
-    pairs: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    trust: FloatArray = field(default_factory=lambda: np.zeros(0))
+    paired: tuple[str, ...]
+    pairs: FloatArray
+    trust: FloatArray
     rates: MixtureState | None = None  # the mixture of its rates, for targets
-
-    @property
-    def is_older(self) -> bool:
-        """Tell whether it was saved before there were pairs, with one running mean less, or before `paired`."""
-        return self.running.shape == (RUNNING - 1,) or bool(len(self.pairs) and not self.paired)
 
     def is_sound(self, *, targets: bool) -> bool:
         """Tell whether all arrays fit the names; compiled loops do not check indices.

@@ -21,8 +21,6 @@ class Confluent(Translated):
     ----------
     fields
         The roles of the fields, and the address of the registry.
-    limits
-        The most names that it accepts.
     registry
         Another client of the registry, if there is one already.
 

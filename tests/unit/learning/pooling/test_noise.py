@@ -25,8 +25,8 @@ from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry
 from streamfl.run.evaluation.epsilon import epsilon
 from streamfl.run.settings import LearningSettings, PrivacySettings, ProfileSettings
-from streamfl.testing.fields import altered
 from streamfl.wire.masking import expand
+from streamfl_benchmarks.liars.fields import altered
 
 RADIUS = 1.5
 LABELS = ("a", "b", "c")

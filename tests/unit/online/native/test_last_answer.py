@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from native_streams import agreed, state
+from one_record import LabelMixture, LastAnswer
 
 from streamfl.errors import PeerError
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.kernels.last_answer import LAST_TARGET
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
-from streamfl.online.native.mixture import LabelMixture
 from streamfl.online.native.private import last_answer_state
-from streamfl.online.native.private.last_answer import LastAnswer
 from streamfl.protocol.messages.decision_rule import likeliest, together
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import FOLLOWING, NativeSettings
@@ -280,13 +279,13 @@ def test_a_restart_that_brings_labels_in_another_order_carries_it_over():
     y, X = in_runs(600, 3, 20), noise(600)
     learner = NativeLearner(settings)
     learner.learn(("x", "y"), X, y, LABELS)
-    before, followed = learner.labels, learner.last.expected(np.full(3, 1 / 3))[0]
+    before, followed = learner.labels, LastAnswer.expected(learner.last, np.full(3, 1 / 3))[0]
     other = NativeLearner(settings)
     other.learn(("x", "y"), X[::-1], y[::-1], LABELS)
     models = agreed(settings, other.learnt(), labels=before[::-1])
     learner.begin(models)
     assert learner.labels == before[::-1]
-    assert learner.last.expected(np.full(3, 1 / 3))[0].tolist() == followed[::-1].tolist()
+    assert LastAnswer.expected(learner.last, np.full(3, 1 / 3))[0].tolist() == followed[::-1].tolist()
     assert learner.last.shares[1] > 0.0
     later = in_runs(300, 3, 20, seed=9)
     served = likeliest(learner.learn(("x", "y"), noise(300), later, LABELS))
@@ -309,8 +308,8 @@ def test_a_saved_last_answer_continues_to_the_last_bit(targets):
     for last in (one.last, again.last):
         for answer in (0.0, 1.0, 1.0, 2.0):
             said = np.array([0.3]) if targets else np.array([0.2, 0.5, 0.3])
-            last.mixed(said, said)
-            last.learn(answer)
+            LastAnswer.mixed(last, said, said)
+            LastAnswer.learn(last, answer)
     assert state(again.last.state()) == state(one.last.state())
     again.remember_last(None)
     assert again.last.state().label == -1

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from one_record import LabelMixture, TargetMixture
 
 from streamfl.online.native.kernels.mixing import share
-from streamfl.online.native.mixture import LabelMixture, TargetMixture
 from streamfl.sampling import generator
 
 pytestmark = pytest.mark.compiles

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from native_streams import Stream, agreed, drawn
+from one_record import Neighbours
 
 from streamfl.online.native.learner import NativeLearner
-from streamfl.online.native.private.neighbours import Neighbours
 from streamfl.protocol.native.settings import MEMORIES, NativeSettings
 from streamfl.sampling import generator
 
@@ -132,10 +132,10 @@ def test_neighbours_answer_the_same_when_a_round_ends_with_names_in_another_orde
     learner.learn(*mine.part(0, 40))
     assert (learner.features, learner.labels[0]) == (("y", "x"), mine.labels[int(mine.y[0])])
     z = np.array([0.3, -0.8])
-    before = dict(zip(learner.labels, learner.near.probabilities(z).T.tolist(), strict=True))
+    before = dict(zip(learner.labels, Neighbours.probabilities(learner.near, z).T.tolist(), strict=True))
     learner.begin(agreed(settings, learner.learnt(), labels=("a", "b", "z")))
     assert (learner.features, learner.labels) == (("x", "y"), ("a", "b", "z"))
-    after = dict(zip(learner.labels, learner.near.probabilities(z[::-1]).T.tolist(), strict=True))
+    after = dict(zip(learner.labels, Neighbours.probabilities(learner.near, z[::-1]).T.tolist(), strict=True))
     assert after == {label: pytest.approx(said) for label, said in before.items()}
 
 

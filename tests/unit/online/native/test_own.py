@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from native_streams import state
+from one_record import OwnModel
 
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
@@ -12,7 +13,6 @@ from streamfl.online.native.kernels.own import FEWEST, OWN_RUNNING
 from streamfl.online.native.kernels.scaling import Scales
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.private import own_state
-from streamfl.online.native.private.own import OwnModel
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.sampling import generator
 
@@ -107,7 +107,7 @@ def test_a_saved_own_model_continues_to_the_last_bit(settings):
     other.learn(("x", "y"), X[:20], y[:20], names)  # brings the names
     other.remember_own(one.own.state())
     for learner in (one, other):
-        learner.own.learn(learner._ferns, X[150:151], 0.0)
+        OwnModel.learn(learner.own, learner._ferns, X[150:151], 0.0)
     assert state(one.own) == state(other.own)
     other.remember_own(None)
     assert other.own.records == 0

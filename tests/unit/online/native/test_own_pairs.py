@@ -5,11 +5,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from one_record import OwnModel
 
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.kernels.own import BINS, HALFWAY, PAIR_CELLS, SHARED_OUT, TRUSTING
-from streamfl.online.native.private.own import OwnModel
 from streamfl.online.native.private.pairs import MOST_PAIRED, new_pairs
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.native.settings import OWN_PAIRS
@@ -186,15 +186,3 @@ def test_saved_pairs_that_are_damaged_are_refused(damage):
     OwnModel.of(saved, targets=False, cells=True, seed=0)
     with pytest.raises(PeerError, match="the file is damaged"):
         OwnModel.of(replace(saved, **damage), targets=False, cells=True, seed=0)
-
-
-@pytest.mark.parametrize(
-    "before", [{"running": np.full(5, 9.0), "pairs": np.zeros((0, 2)), "trust": np.zeros(0)}, {"paired": ()}]
-)
-def test_an_own_model_that_was_saved_before_there_were_such_pairs_begins_again(before):
-    older = replace(varied(model()).state(), **before)
-    own = OwnModel.of(older, targets=False, cells=True, seed=0)
-    assert own.records == 0
-    own.over(("x", "y"), ("a", "b"))
-    varied(own)
-    assert own.arrays.pairs.tolist() == [[0, 1]]

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from one_record import OwnModel
 
 from streamfl.errors import PeerError
 from streamfl.online.native.ferns import Ferns
-from streamfl.online.native.private.own import OwnModel
 from streamfl.protocol.native.settings import OWN_RATES
 
 pytestmark = pytest.mark.compiles

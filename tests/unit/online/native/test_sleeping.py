@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from native_streams import LABELS, Stream, agreed, drawn, exact, learnt, state
+from one_record import LabelMixture, TargetMixture
 from unit.machines.script import opening
 
 from streamfl.errors import PeerError
@@ -13,7 +14,6 @@ from streamfl.models import Softmax
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.merging import merging
-from streamfl.online.native.mixture import LabelMixture, TargetMixture
 from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.native import sleeping

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from one_record import OwnModel
 
 from streamfl.bounds import NAMED
 from streamfl.online.native.ferns import Ferns
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.online.native.private.last_answer import LastAnswer
-from streamfl.online.native.private.own import OwnModel
 from streamfl.protocol.messages.decision_rule import likeliest
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.protocol.records import Batch, Span

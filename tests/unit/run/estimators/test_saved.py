@@ -133,16 +133,6 @@ def test_labels_keep_their_order_whatever_was_refused_between_them(tmp_path: Pat
     assert list(again.predict_proba_one({"a": 1})) == ["a", "b"]
 
 
-def test_a_file_that_names_labels_in_another_order_is_read_by_its_pending_records(base: Saved, tmp_path: Path):
-    path, (plain, arrays) = tmp_path / "model", base
-    write(path, {**plain, "labels": ["never", *plain["labels"][::-1]]}, arrays)
-    one, other = MasterFLClassifier.load(path), written(base, tmp_path / "other")
-    for i in range(40):
-        for model in (one, other):
-            model.learn_one({"a": i % 5, "b": 1.0, "c": -2.0}, "abc"[i % 3])
-        assert one.predict_proba_one({"a": i % 5}) == other.predict_proba_one({"a": i % 5})
-
-
 # --- damaged files -----------------------------------------------------------------------------------------------
 
 
@@ -230,6 +220,7 @@ DAMAGES = {
     "federation's labels": put("federation", "labels", value=["a"]),
     "estimator's labels": put("labels", value=["a"]),
     "labels twice": put("labels", value=["a", "b", "b"]),
+    "labels in another order": put("labels", value=["c", "b", "a"]),
     "weighed": put("weighed", value=-1),
     "what was learnt is NaN": put(*ONLINE, "second", value=np.full((4, 4), np.nan)),
     "what was learnt from -81": put(*ONLINE, "seen", value=-81),

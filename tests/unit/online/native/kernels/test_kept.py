@@ -23,14 +23,17 @@ PACKAGE = CORE
 PROGRAM = """
 import numpy as np
 from numba.core import event
-from streamfl.online.native.mixture import LabelMixture
+from streamfl.online.native.kernels.mixing import mix_labels
+from streamfl.online.native.mixture import Mixture, room
 from streamfl.online.native.running_scaler import RunningScaler
 from streamfl.protocol.moments import Moments
 with event.install_recorder("numba:compile") as compiled:
     scaler = RunningScaler.of(Moments(("x",), np.array([2.0]), np.zeros(1), np.array([2.0])), ("x",))
     (z,) = scaler.scaled(np.array([[100.0]]), count=False)[0]
-    p = LabelMixture(2).mixed(np.array([[0.9, 0.1], [0.4, 0.6]]))[0]
-print(z, round(p, 2), len(compiled.buffer) > 0)
+    predictions = room(2, 2)
+    predictions.by_expert[:] = [[0.9, 0.1], [0.4, 0.6]]
+    mix_labels(Mixture(2).mixing, predictions)
+print(z, round(predictions.mixed[0], 2), len(compiled.buffer) > 0)
 """
 
 
