@@ -71,7 +71,7 @@ def first_handover(clients: int) -> tuple[float, float]:
     for machine, y in zip(machines, growth, strict=True):
         own, ferns = deepcopy(machine.learner.own), Ferns(0).over(("t",))
         own.over(("t",), ())
-        missed_alone.append(abs(own.says(ferns, t[10:, None], np.zeros((1, 1)))[0, 0] - y[10]))
+        missed_alone.append(abs(OwnModel.says(own, ferns, t[10:, None], np.zeros((1, 1)))[0, 0] - y[10]))
         machine.take(online.published(agreed, 2, change))
         machine.begin(2, 1)
         last = Batch(Span("p", 10, 11), np.array([10]), ("t",), t[10:, None], y[10:])
