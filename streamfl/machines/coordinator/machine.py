@@ -423,7 +423,7 @@ class Coordinator:
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
-        account = member.after_join(join.nonce, join.key)
+        account = member.after_join(join.nonce, join.key, has_deadline=self.settings.deadline is not None)
         self._change(join.client, account)
         return (self.state.answer(join, account),)
 
