@@ -45,7 +45,8 @@ from streamfl.run.summary import RoundSummary
 from streamfl.runtime.ports import LoggedMessage, Watcher
 from streamfl.wire.messages import TYPES
 
-# Seconds without a line after which one says what is waited for; the time then doubles.
+# Seconds without a line after which one says what is waited for; the time then doubles. A round that clients close by
+# the clock first takes its time.
 QUIET = 30.0
 
 # Seconds until a log in which there is no federation is asked again.
@@ -235,6 +236,11 @@ class Outlook:
                 pass
 
     @property
+    def takes(self) -> float:
+        """Return for how many seconds after it was opened nobody can send an update for the open round."""
+        return 0.0 if self.opened is None or self.opened.closes is None else self.opened.closes
+
+    @property
     def is_paused(self) -> bool:
         """Tell whether nothing is expected to happen: an operator has paused learning, or all has ended."""
         return self._held or self.ended
@@ -283,7 +289,7 @@ class WaitingReport:
     def line(self) -> str:
         """Return the line that is due, or nothing."""
         silent = self.now() - self._since
-        if silent < self._wait or self.outlook.ended:
+        if silent < self._wait + self.outlook.takes or self.outlook.ended:
             return ""
         self._wait = 2.0 * silent
         return f"for {silent:.0f} s: {self.outlook.waits_for()}"

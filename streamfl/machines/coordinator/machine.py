@@ -475,6 +475,11 @@ class Coordinator:
         return {name for name, member in self.state.members.items() if is_present(self._standing, member)}
 
     @property
+    def waits_from(self) -> float:
+        """Return from when on the open round waits for updates, in seconds; -inf if none is open."""
+        return -math.inf if self._unsaved.open is None else self._unsaved.open.waited_from
+
+    @property
     def waited_for(self) -> set[str]:
         """Return the clients that the open round waits for: see `progress.waited_for`."""
         return set(waited_for(self._standing))

@@ -131,7 +131,7 @@ class TestLine:
                 RESTARTED,
                 "round 31  drift since round 30: glr drift score 114 (alarm at 11.7); epoch 3 begins with "
                 "an untrained model (scratch)\n"
-                "Since round 30, records have been predicted worse (found in round 31).",
+                "Since round 30, records have been predicted worse over all clients together (found in round 31).",
             ),
             (
                 LocalDrift(
@@ -155,8 +155,8 @@ class TestLine:
                 "round 31  2023-11-14T22:14:20Z  drift since round 30 (2023-11-14T22:13:20Z; a/0 from 1,234), the "
                 "same drift as in round 7: glr drift score 114 (alarm at 11.7); epoch 3 begins with an untrained "
                 "model (scratch)\n"
-                "Since round 30 (2023-11-14T22:13:20Z), records have been predicted worse (found in round 31, "
-                "2023-11-14T22:14:20Z).",
+                "Since round 30 (2023-11-14T22:13:20Z), records have been predicted worse over all clients together "
+                "(found in round 31, 2023-11-14T22:14:20Z).",
             ),
             (
                 LocalDrift(
@@ -244,6 +244,12 @@ class TestSilence:
             "for 30 s: round 8 is open; the coordinator, if it is running, waits for updates of clients, which its "
             "log names"
         )
+
+    def test_watch_waits_for_no_update_before_clients_close_the_round(self):
+        timed = replace(OPENED, closes=60.0)
+        assert self.printed(timed, *[None] * 8) == []
+        (text,) = self.printed(timed, *[None] * 9)
+        assert text.startswith("for 90 s: round 8 is open; the coordinator")
 
     def test_watch_says_that_an_operator_holds_the_round(self):
         hold, close_if_ready = (
