@@ -251,7 +251,9 @@ def promote(candidate: Path, model: Path) -> None:
 
 @live.command()
 @_service
-@click.option("--test", "is_test", is_flag=True, help="Send one alert of the kind test now, and end; needs no broker.")
+@click.option(
+    "--test", "is_test", is_flag=True, help="Send one alert of the kind test now, and end; needs no broker."
+)
 def alert(path: Path, assignments: tuple[str, ...], *, is_test: bool) -> None:
     """Tell people when a federation drifts, stands still or misses a client, as [alerts] says."""
     from streamfl.live.alerts.service import HISTORY, AlertService, channels, outbox, rules, send_test  # noqa: PLC0415

@@ -64,8 +64,8 @@ LOG = structlog.get_logger("streamfl.coordinator")
 # What views of a coordinator take: its messages, with entries as summaries, and its refusals.
 WatchedEvent = FromCoordinator | Refused | RoundSummary
 
-# Seconds of waiting before a log line says for which clients; the time then doubles. With the clock `interval` nothing
-# is waited for before clients have closed their buffers.
+# Seconds of waiting before a log line says for which clients; the time then doubles. With the clock `interval` waiting
+# begins when clients close their buffers.
 QUIET = 30.0
 
 # After this many entries a log line says how many bytes a record takes.

@@ -34,8 +34,8 @@ OPEN_TO_ALL = (
     "anybody who may write to the topics can join, and can send messages as any client or as the coordinator"
 )
 REMEDY = (
-    'for more than a trial, set members in [federation] before the first start: "trust_on_first_use" or, if hosts take '
-    'over for each other, "file" (docs/kafka.md)'
+    "for more than a trial, set members in [federation] before the first start, "
+    'to "trust_on_first_use" or, if hosts take over for each other, to "file" (docs/kafka.md)'
 )
 
 # What a process does with its key: readers, such as `watch`, have none.

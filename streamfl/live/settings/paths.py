@@ -17,7 +17,7 @@ def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, typ
     given
         What the file says: by table, values by setting.
     tables
-        The models of tables. A setting that is a path, and that the file does not name, has its default there as well.
+        The models of tables. A path that the file does not name has its default there as well.
 
     Examples
     --------

@@ -118,7 +118,7 @@ class OpenRound:
 
     @property
     def waited_from(self) -> float:
-        """Return from when on clients are waited for: since they closed their buffers, or since the deadline passed."""
+        """Return from when on clients are waited for: since they closed their buffers, or a deadline passed."""
         return self.since if self.closes is None else max(self.since, self.closes)
 
     @property

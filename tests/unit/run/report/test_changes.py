@@ -53,7 +53,7 @@ def local() -> DatedLocalDrift:
         (
             {"clients": (), "clients_better": (19, 20)},
             {},
-            "worse over all clients together, and the new model is already better at 19 of the 20 (found in round 9).",
+            "over all clients together, and the new model is already better at 19 of the 20 (found in round 9).",
         ),
         (
             {"renamed": {"a": "b", "b": "c", "c": "a"}},
