@@ -64,7 +64,7 @@ LOG = structlog.get_logger("streamfl.coordinator")
 # What views of a coordinator take: its messages, with entries as summaries, and its refusals.
 WatchedEvent = FromCoordinator | Refused | RoundSummary
 
-# Seconds of waiting before a log line says for which clients; the time then doubles. With the clock `interval` waiting
+# Seconds of waiting before a log line says for which clients; the time then doubles. With the clock `interval` it
 # begins when clients close their buffers.
 QUIET = 30.0
 
