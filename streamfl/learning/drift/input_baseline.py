@@ -37,6 +37,10 @@ NEWS, MOST_ANNOUNCED, FARTHER = APART * KNOWN, 100, 1.5
 # docs/choices.md, "When only the inputs move".
 MIN_SHIFT = 0.25
 
+# The fewest clients of which a median shift is taken.
+# docs/choices.md, "When only the inputs move".
+FEWEST = 3
+
 
 @dataclass(frozen=True)
 class Announced:
@@ -61,9 +65,10 @@ class Announced:
 class InputBaseline:
     """By client, the mean of each feature since its held-out records have been gathered.
 
-    Clients send moments in turn, so a client's baseline begins again with its first moments after a change; until
-    then it is compared with the one before. Cost: O(clients that send x features) a round, and 12 to 16 bytes in the
-    saved state for each client and feature: a mean may be large next to the deviation, as a time in seconds is.
+    Clients send moments in turn, so a client's baseline begins again with its first moments after a change. Until
+    then it is compared with the one before, less the median shift of clients whose baselines have begun again: that
+    much was so at the change, or soon after. Cost: O(clients that send x features) a round, and 16 to 24 bytes in
+    the saved state for each client and feature: a mean may be large next to the deviation, as a time in seconds is.
 
     Examples
     --------
@@ -86,6 +91,10 @@ class InputBaseline:
     # How many values each mean is of, shape (clients, d), and the means; NaN where unknown.
     counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    # The round since which baselines begin again, and by how many deviations each client's mean then differed from
+    # its baseline before, shape (clients, d); NaN of those that have not begun again.
+    changed: int = 0
+    shifts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     explained: int = 0  # the round of the last alarm that moved inputs explained; 0 before any
     announced: tuple[Announced, ...] = ()  # what was announced since the last restart, and not long ago
 
@@ -100,7 +109,8 @@ class InputBaseline:
         sent
             By client, the moments of its records in the round.
         """
-        shifts = {name: shift for name in sent if (shift := self._shift(name, sent[name])) is not None}
+        since = self._median_shift(sent)
+        shifts = {name: shift for name in sent if (shift := self._shift(name, sent[name], since)) is not None}
         if not shifts:
             return ()
         off, before, after, by = (np.array(each) for each in zip(*shifts.values(), strict=True))
@@ -152,28 +162,47 @@ class InputBaseline:
             Returns the round since which a client's held-out records are gathered.
         """
         known = self._with(sent)
-        begun, counts, means = known.since.copy(), known.counts.copy(), known.means.copy()
+        begun, counts, means, shifts = (x.copy() for x in (known.since, known.counts, known.means, known.shifts))
+        changed = known.changed
         for name, moments in sent.items():
             if name not in known.clients:
                 continue
             i = known.clients.index(name)
             own = moments.aligned(known.features)
             now = max(since(name), self.explained + 1)
+            if now > changed:
+                changed, shifts = now, np.full_like(shifts, math.nan)
             if begun[i] < now:
+                shifts[i] = known._off(i, own)
                 begun[i], counts[i], means[i] = now, 0.0, np.nan
             old = np.where(counts[i] > 0.0, means[i], own.mean)
             counts[i] += own.count
             new = old + own.count / np.maximum(counts[i], 1.0) * (own.mean - old)
             means[i] = np.where(own.count > 0.0, new, means[i])
-        return replace(known, since=begun, counts=counts, means=means)
+        return replace(known, since=begun, counts=counts, means=means, changed=changed, shifts=shifts)
 
     def among(self, clients: Collection[str]) -> "InputBaseline":
         """Return what is remembered of some clients alone."""
         kept = [i for i, name in enumerate(self.clients) if name in clients]
         names = tuple(self.clients[i] for i in kept)
-        return replace(self, clients=names, since=self.since[kept], counts=self.counts[kept], means=self.means[kept])
+        since, counts, means, shifts = (x[kept] for x in (self.since, self.counts, self.means, self.shifts))
+        return replace(self, clients=names, since=since, counts=counts, means=means, shifts=shifts)
 
-    def _shift(self, name: str, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    def _median_shift(self, sent: Collection[str]) -> FloatArray:
+        """Return by feature the median shift of clients whose baselines have begun again; 0 if few have.
+
+        It is for those that send moments and whose baselines have not.
+        """
+        none: FloatArray = np.zeros(len(self.features))
+        if all(self.since[i] >= self.changed for i, name in enumerate(self.clients) if name in sent):
+            return none
+        few = (~np.isnan(self.shifts)).sum(axis=0) < FEWEST
+        median: FloatArray = np.nanmedian(np.where(few, 0.0, self.shifts), axis=0)
+        return median
+
+    def _shift(
+        self, name: str, moments: Moments, shared: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
         """Return, by feature, the shift in standard errors, the means before and now, and the shift in deviations.
 
         NaN where one is unknown, or the feature is constant; None if nothing is known of the client.
@@ -181,11 +210,17 @@ class InputBaseline:
         if name not in self.clients:
             return None
         i, own = self.clients.index(name), moments.aligned(self.features)
+        by, before = self._off(i, own), self.means[i]
+        if self.since[i] < self.changed:
+            by, before = by - shared, before + shared * _deviation(own)
         with np.errstate(divide="ignore", invalid="ignore"):
-            deviation = np.where((own.count > 0.0) & (own.variance > 0.0), np.sqrt(own.variance), np.nan)
-            by = (own.mean - self.means[i]) / deviation
             off = as_normal(by / np.sqrt(1.0 / own.count + 1.0 / self.counts[i]), np.maximum(own.count - 1.0, 1.0))
-        return off, self.means[i], own.mean, by
+        return off, before, own.mean, by
+
+    def _off(self, i: int, own: Moments) -> FloatArray:
+        """Return by how many deviations means differ from a client's baseline; NaN where one is unknown."""
+        by: FloatArray = (own.mean - self.means[i]) / _deviation(own)
+        return by
 
     def _with(self, sent: Mapping[str, Moments]) -> "InputBaseline":
         """Return the same with room for new names, as long as no more pairs than `PAIRS` are watched."""
@@ -201,7 +236,14 @@ class InputBaseline:
             since=np.pad(self.since, rows),
             counts=np.pad(self.counts, pairs),
             means=np.pad(self.means, pairs, constant_values=math.nan),
+            shifts=np.pad(self.shifts, pairs, constant_values=math.nan),
         )
+
+
+def _deviation(own: Moments) -> FloatArray:
+    """Return the deviations of the values; NaN of constant ones, and of none."""
+    deviation: FloatArray = np.sqrt(np.where((own.count > 0.0) & (own.variance > 0.0), own.variance, math.nan))
+    return deviation
 
 
 def together(off: FloatArray) -> FloatArray:

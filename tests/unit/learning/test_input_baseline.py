@@ -64,6 +64,20 @@ def test_a_baseline_begins_again_with_the_first_moments_after_held_out_records_d
     assert not differs(baseline, {"b": 0.0})  # until its turn the one before
 
 
+def test_clients_that_send_in_turn_are_compared_with_what_was_after_the_change() -> None:
+    """All moved by 8 with the change of round 2; those whose turn has come say so of the others."""
+    names = [f"c{i}" for i in range(9)]
+    baseline = InputBaseline().after(sends(dict.fromkeys(names, 0.0)), since=at(1))
+    assert differs(baseline, dict.fromkeys(names[6:], 8.0))
+    for turn in names[:3]:
+        baseline = baseline.after(sends({turn: 8.0}), since=at(2))
+    assert not differs(baseline, dict.fromkeys(names[6:], 8.0))
+    (heat,) = baseline.moved(9, sends(dict.fromkeys(names[6:], 12.0)))
+    assert (heat.before, heat.after) == (8.0, 12.0)
+    liar = baseline.after(sends({"c3": 1e9}), since=at(2)).after(sends({"c4": 8.0}), since=at(2))
+    assert not differs(liar, dict.fromkeys(names[6:], 8.0))
+
+
 def test_means_are_over_all_values_since_then() -> None:
     baseline = InputBaseline().after(sends({"a": 0.0}, 100), since=at(1)).after(sends({"a": 4.0}, 300), since=at(1))
     assert (baseline.means[0, 0], baseline.counts[0, 0]) == (3.0, 400.0)
