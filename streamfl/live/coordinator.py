@@ -64,8 +64,7 @@ LOG = structlog.get_logger("streamfl.coordinator")
 # What views of a coordinator take: its messages, with entries as summaries, and its refusals.
 WatchedEvent = FromCoordinator | Refused | RoundSummary
 
-# Seconds of waiting before a log line says for which clients; the time then doubles. With the clock `interval` it
-# begins when clients close their buffers.
+# Seconds of waiting before a log line says for which clients; the time then doubles.
 QUIET = 30.0
 
 # After this many entries a log line says how many bytes a record takes.
@@ -107,7 +106,7 @@ class CoordinatorLog:
     barren: Barren = field(default_factory=Barren)
     _starts: Starts = field(default_factory=Starts)
     _lateness: Lateness = field(default_factory=Lateness)
-    _refusals: dict[str, Refused] = field(default_factory=dict)  # the last one of each client
+    _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
     _features: int = 0
     _own_names: set[str] = field(default_factory=set)  # members of which was logged that names have to wait
@@ -139,7 +138,8 @@ class CoordinatorLog:
 
     def _refused(self, refused: Refused) -> None:
         """Log a refusal; repeated ones are logged once, and again if the round stalls."""
-        if self._refusals.get(refused.client) == refused:
+        what = f"{'late' if refused.is_late else 'refused'}: {refused.reason}"
+        if self._refusals.get(refused.client) == what:
             return
         if refused.is_late:
             LOG.info("came too late", client=refused.client, reason=refused.reason)
@@ -147,7 +147,7 @@ class CoordinatorLog:
             kept = {"dead_letter": True} if refused.is_fault else {}
             LOG.warning("refused", client=refused.client, reason=refused.reason, **kept)
         if refused.client in self._refusals or len(self._refusals) < MOST_REFUSALS:
-            self._refusals[refused.client] = refused
+            self._refusals[refused.client] = what
 
     def _closed(self, closed: RoundSummary) -> None:
         LOG.info(
@@ -198,7 +198,7 @@ class CoordinatorLog:
     def waiting(self, machine: Coordinator, seconds: float) -> None:
         """Log which clients keep the round open, and why if known."""
         waited = sorted(machine.waited_for)
-        named = [f"{name}{_why(self._refusals.get(name))}" for name in waited]
+        named = [f"{name} ({self._refusals[name]})" if name in self._refusals else name for name in waited]
         state = machine.state
         evicted = evicted_field(evicted_of(state))
         if state.held:
@@ -217,15 +217,6 @@ class CoordinatorLog:
             )
         elif evicted:
             LOG.warning("no client is waited for: all have left or were evicted", seconds=round(seconds), **evicted)
-
-
-def _why(refused: Refused | None) -> str:
-    """Return why a client is waited for, in brackets, if that is known.
-
-    >>> _why(Refused("c1", "its round is closed already")), _why(Refused("c1", "a loss of NaN", is_fault=True))
-    (' (late: its round is closed already)', ' (refused: a loss of NaN)')
-    """
-    return "" if refused is None else f" ({'late' if refused.is_late else 'refused'}: {refused.reason})"
 
 
 def _log_finding(found: Restarted | LocalDrift | InputsMoved | InputsStuck | Noticed) -> None:

@@ -36,6 +36,7 @@ from streamfl.run.evaluation.result import (
     DatedRestart,
 )
 from streamfl.run.evaluation.starts import Starts
+from streamfl.run.report.barren import Barren
 from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.display import local_text, notice_text, restart_text
 from streamfl.run.report.pace import Pace
@@ -219,7 +220,7 @@ class Outlook:
     opened: RoundOpened | None = None  # the round that is open
     ended: bool = False
     _held: bool = False
-    _empty: int = 0
+    _barren: Barren = field(default_factory=Barren)
 
     def hear(self, message: FromCoordinator | None) -> None:
         """Note what a message says of the open round."""
@@ -227,7 +228,7 @@ class Outlook:
             case RoundOpened():
                 self.opened, self.ended = message, False
             case RoundClosed():
-                self._empty = 0 if message.records else self._empty + 1
+                self._barren.take(RoundSummary.of(message))
             case MemberChanged(action="hold" | "resume"):
                 self._held = message.action == "hold"
             case Ended():
@@ -252,10 +253,8 @@ class Outlook:
         round_ = f"round {count(self.opened.round)} is open"
         if self._held:
             return f"{round_}, but an operator has paused learning; `streamfl resume` continues"
-        if self._empty:
-            return (
-                f"{round_}, and was opened again {counted(self._empty, 'time')}, because no client has sent a record"
-            )
+        if self._barren.entries:
+            return f"{round_}, and was opened again {counted(self._barren.entries, 'time')}: {self._barren.why}"
         return f"{round_}; the coordinator, if it is running, waits for updates of clients, which its log names"
 
 

@@ -264,13 +264,13 @@ class TestSilence:
     def test_watch_says_that_records_do_not_come(self):
         without = [closed(8, records=0), None, closed(8, records=0), None, None]
         (text,) = self.printed(*without, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and was opened again 2 times, because no client has sent a record"
+        assert text == "for 30 s: round 8 is open, and was opened again 2 times: no update had any record"
         (text,) = self.printed(*without[:2], closed(8), *[None] * 3, opened=OPENED)[1:]
         assert "again" not in text
 
     def test_a_round_that_was_opened_again_once_is_in_the_singular(self):
         (text,) = self.printed(closed(8, records=0), None, None, None, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and was opened again 1 time, because no client has sent a record"
+        assert text == "for 30 s: round 8 is open, and was opened again 1 time: no update had any record"
 
     def test_a_client_that_is_answered_twice_has_joined_once(self):
         first = Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=0)
