@@ -69,7 +69,7 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
         type=WRITTEN,
         required=True,
         metavar="F",
-        help="The federation's TOML file; start from deploy/federation.toml.",
+        help="The federation's TOML file; `streamfl init` writes one for your records.",
     )
     return path(_assignments(command))
 

@@ -899,7 +899,7 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
             return given, texts, env_settings, InitSettingsSource(settings_cls, of_file)
 
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; start from deploy/federation.toml")
+        raise UsageError(f"{path}: no such file; `streamfl init` writes one for your records")
     loaded = create_model("Loaded", __base__=Layered, **sections)
     _check_environment(os.environ, loaded.model_fields)
     try:

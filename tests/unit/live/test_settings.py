@@ -165,7 +165,7 @@ class TestErrors:
         assert refused() == "rounds.siez: there is no such setting; did you mean size?"
 
     def test_a_file_that_is_not_there_is_named_with_one_to_begin_with(self, tmp_path):
-        with pytest.raises(UsageError, match=r"nowhere\.toml: no such file; start from deploy/federation\.toml"):
+        with pytest.raises(UsageError, match=r"nowhere\.toml: no such file; `streamfl init` writes one"):
             load(tmp_path / "nowhere.toml")
 
     @pytest.mark.parametrize(
