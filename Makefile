@@ -27,7 +27,7 @@ kafka: setup
 # What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control PORT=19092
 console:
 	@test -n "$(TOPIC)" || { echo "Which topic? make console TOPIC=forest.control" >&2; exit 1; }
-	@ls -d .kafka/libs/*/ >/dev/null 2>&1 || { echo "No jars of Apache Kafka here yet; make kafka fetches them." >&2; exit 1; }
+	@ls -d .kafka/libs/*/ >/dev/null 2>&1 || { echo "No jars of Apache Kafka here yet; make kafka fetches them. With a Kafka of your own: kafka-console-consumer.sh --bootstrap-server HOST:PORT --from-beginning --topic $(TOPIC)" >&2; exit 1; }
 	@java -cp "$$(ls -d .kafka/libs/*/ | tail -1)*" org.apache.kafka.tools.consumer.ConsoleConsumer \
 	  --bootstrap-server 127.0.0.1:$(PORT) --topic $(TOPIC) --from-beginning
 

@@ -69,7 +69,7 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
         type=WRITTEN,
         required=True,
         metavar="F",
-        help="The federation's TOML file; start from deploy/federation.toml.",
+        help="The federation's TOML file; `streamfl init` writes one for your records.",
     )
     return path(_assignments(command))
 
@@ -251,11 +251,19 @@ def promote(candidate: Path, model: Path) -> None:
 
 @live.command()
 @_service
-def alert(path: Path, assignments: tuple[str, ...]) -> None:
+@click.option(
+    "--test", "is_test", is_flag=True, help="Send one alert of the kind test now, and end; needs no broker."
+)
+def alert(path: Path, assignments: tuple[str, ...], *, is_test: bool) -> None:
     """Tell people when a federation drifts, stands still or misses a client, as [alerts] says."""
-    from streamfl.live.alerts.service import HISTORY, AlertService, channels, outbox, rules  # noqa: PLC0415
+    from streamfl.live.alerts.service import HISTORY, AlertService, channels, outbox, rules, send_test  # noqa: PLC0415
     from streamfl.live.operator.watch import reader  # noqa: PLC0415
 
+    if is_test:
+        settings = _loaded(path, assignments)
+        send_test(settings.federation.name, channels(settings.alerts))
+        echo_line("the test alert was delivered")
+        return
     settings, connector = _connected(path, assignments, "reader")
     outboxes = [outbox(channel) for channel in channels(settings.alerts)]
     with (
@@ -312,10 +320,11 @@ def page(path: Path, assignments: tuple[str, ...], where: str, host_names: tuple
 @_service
 def check(path: Path, assignments: tuple[str, ...]) -> None:
     """Check brokers, topics, rights and some real records; say how to fix each problem. Changes nothing."""
+    from streamfl.live.alerts.findings import alert_findings  # noqa: PLC0415
     from streamfl.live.operator.check import findings, show  # noqa: PLC0415
 
     settings = _loaded(path, assignments)
-    results = findings(settings)
+    results = [*findings(settings), *alert_findings(settings.alerts)]
     show(results, terminal())
     if any(finding.state == "error" for finding in results):
         sys.exit(1)

@@ -64,7 +64,7 @@ LOG = structlog.get_logger("streamfl.coordinator")
 # What views of a coordinator take: its messages, with entries as summaries, and its refusals.
 WatchedEvent = FromCoordinator | Refused | RoundSummary
 
-# Seconds without a closed round before a log line says which clients are waited for; the interval then doubles.
+# Seconds of waiting before a log line says for which clients; the time then doubles.
 QUIET = 30.0
 
 # After this many entries a log line says how many bytes a record takes.
@@ -131,7 +131,8 @@ class CoordinatorLog:
 
     def _refused(self, refused: Refused) -> None:
         """Log a refusal; repeated ones are logged once, and again if the round stalls."""
-        if self._refusals.get(refused.client) == refused.reason:
+        what = f"{'late' if refused.is_late else 'refused'}: {refused.reason}"
+        if self._refusals.get(refused.client) == what:
             return
         if refused.is_late:
             LOG.info("came too late", client=refused.client, reason=refused.reason)
@@ -139,7 +140,7 @@ class CoordinatorLog:
             kept = {"dead_letter": True} if refused.is_fault else {}
             LOG.warning("refused", client=refused.client, reason=refused.reason, **kept)
         if refused.client in self._refusals or len(self._refusals) < MOST_REFUSALS:
-            self._refusals[refused.client] = refused.reason
+            self._refusals[refused.client] = what
 
     def _closed(self, closed: RoundSummary) -> None:
         LOG.info(
@@ -190,7 +191,7 @@ class CoordinatorLog:
     def waiting(self, machine: Coordinator, seconds: float) -> None:
         """Log which clients keep the round open, and why if known."""
         waited = sorted(machine.waited_for)
-        named = [f"{name} (refused: {self._refusals[name]})" if name in self._refusals else name for name in waited]
+        named = [f"{name} ({self._refusals[name]})" if name in self._refusals else name for name in waited]
         state = machine.state
         evicted = evicted_field(evicted_of(state))
         if state.held:
@@ -299,7 +300,8 @@ class CoordinatorService:
         state = self.node.machine.state
         at = (state.entry, state.agreement is not None)
         if at != self._at:
-            self._at, self._since, self._next_line = at, now, now + QUIET
+            self._at, self._since = at, max(now, self.node.machine.waits_from)
+            self._next_line = self._since + QUIET
             self.log.names(self.node.machine)
         elif now >= self._next_line:
             self.log.waiting(self.node.machine, now - self._since)

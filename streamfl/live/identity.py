@@ -33,7 +33,10 @@ LOG = structlog.get_logger("streamfl.members")
 OPEN_TO_ALL = (
     "anybody who may write to the topics can join, and can send messages as any client or as the coordinator"
 )
-REMEDY = 'for more than a trial, set members in [federation] to "trust_on_first_use" or "file" (docs/kafka.md)'
+REMEDY = (
+    "for more than a trial, set members in [federation] before the first start, "
+    'to "trust_on_first_use" or, if hosts take over for each other, to "file" (docs/kafka.md)'
+)
 
 # What a process does with its key: readers, such as `watch`, have none.
 Process = Literal["client", "coordinator", "operator", "reader"]

@@ -5,7 +5,7 @@ from typing import Self
 
 
 class ReasonCode(StrEnum):
-    """What is wrong with a record."""
+    """What is wrong with a record or a label."""
 
     NO_LABEL = "no-label"
     INFINITE = "infinite"
@@ -19,6 +19,7 @@ class ReasonCode(StrEnum):
     BAD_LABEL = "bad-label"
     TOO_MANY_LABELS = "too-many-labels"
     TOO_LARGE = "too-large"
+    NO_RECORD = "no-record"
 
 
 class Reason(str):

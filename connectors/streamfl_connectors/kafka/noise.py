@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from kafka.errors import Cancelled
 from kafka.net.transport import KafkaTCPTransport
 
 # What divides partitions among the members of a group.
@@ -23,7 +24,7 @@ def is_relevant(record: logging.LogRecord) -> bool:
     kafka-python 3.0.12 logs the first with a traceback. None has a consequence: all requests on the connection failed
     when it was closed, and a broker or a topic that stays away makes a process wait, which is logged.
     """
-    if str(record.msg).startswith(PASSING):
+    if str(record.msg).startswith(PASSING) or _is_of_closing(record.args):
         return False
     if not record.exc_info:
         return True
@@ -31,6 +32,11 @@ def is_relevant(record: logging.LogRecord) -> bool:
         error = record.exc_info[1]
         return not (isinstance(error, ValueError) and str(error) in CLOSED)
     return not _is_closed(record.args)
+
+
+def _is_of_closing(args: Any) -> bool:
+    """Tell whether a log record is about a request that was cancelled, because the process closes its connections."""
+    return isinstance(args, tuple) and any(isinstance(one, Cancelled) for one in args)
 
 
 def _is_closed(args: Any) -> bool:
@@ -42,5 +48,5 @@ def leave_out_noise() -> None:
     """Filter noise from kafka-python's log."""
     # It warns of every task that takes a tenth of a second; a busy machine has many, without a consequence.
     logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
-    for name in ("kafka.net.selector", "kafka.net.transport", "kafka.coordinator", ASSIGNOR):
+    for name in ("kafka.cluster", "kafka.net.selector", "kafka.net.transport", "kafka.coordinator", ASSIGNOR):
         logging.getLogger(name).addFilter(is_relevant)  # adding the same filter again has no effect

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from streamfl.errors import UsageError
 from streamfl.live.alerts.rules import Alert
@@ -151,6 +153,37 @@ class Outbox:
                 return
             self._pause = FIRST
             self.waiting.popleft()
+
+
+def wrong_command(arguments: Sequence[str]) -> tuple[str, str] | None:
+    """Return why a command cannot be run, and what to do; None if it can.
+
+    >>> wrong_command(["python3"]), wrong_command(["/nowhere/page-me"])
+    (None, ('/nowhere/page-me: no such file', 'write the path of a program'))
+    """
+    program = arguments[0]
+    if shutil.which(program) is not None:
+        return None
+    if "/" not in program:
+        return f"{program} is in no folder of PATH", "write its path"
+    if Path(program).is_file():
+        return f"{program} is not executable", f"chmod +x {program}"
+    return f"{program}: no such file", "write the path of a program"
+
+
+def wrong_address(webhook: str) -> tuple[str, str] | None:
+    """Return what is wrong with the address of a webhook, and what to do; None if it can be one.
+
+    >>> wrong_address("https://chat.example/T1"), wrong_address("https://chat.example:port/T1")
+    (None, ('no address of a web server', 'write https://HOST/PATH, or http://HOST:PORT/PATH'))
+    """
+    try:
+        parts = urlsplit(webhook)
+        is_right = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number, or a bracket is not closed
+        is_right = False
+    # The address itself may be secret.
+    return None if is_right else ("no address of a web server", "write https://HOST/PATH, or http://HOST:PORT/PATH")
 
 
 def key_in(path: Path) -> bytes:

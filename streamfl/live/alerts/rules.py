@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from streamfl.bounds import NAMED
 from streamfl.live.operator.watch import Outlook
@@ -50,7 +50,7 @@ class Alert:
     """One thing that is worth a message."""
 
     federation: str
-    kind: AlertKind  # what it is
+    kind: AlertKind | Literal["test"]  # what it is
     text: str  # the same in a sentence or two, printable
     time: str  # when it was found, ISO 8601 in UTC
     # Whether it has ended: the federation or the client continues, or a client has returned to the model of all.

@@ -1,16 +1,27 @@
 """`streamfl alert`: reads what a federation publishes, and sends what is worth a message."""
 
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from streamfl.errors import PeerError, UsageError
-from streamfl.live.alerts.delivery import BODIES, Channel, DeliveryError, LocalProgram, Outbox, Webhook, key_in
+from streamfl.live.alerts.delivery import (
+    BODIES,
+    Channel,
+    DeliveryError,
+    LocalProgram,
+    Outbox,
+    Webhook,
+    key_in,
+    wrong_address,
+    wrong_command,
+)
 from streamfl.live.alerts.rules import Alert, AlertRules
 from streamfl.live.settings.settings import Alerts, FederationSettings
 from streamfl.live.stopping import Stop
+from streamfl.records.values.times import iso
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import LoggedMessage, Watcher
 
@@ -29,9 +40,11 @@ def channels(settings: Alerts, time: Callable[[], float] = clock.time) -> tuple[
     Raises
     ------
     UsageError
-        There is none, or the secret cannot be read.
+        There is none, or one cannot be used.
     """
     found = list[Channel]()
+    for setting, (what, remedy) in wrong_ways(settings):
+        raise UsageError(f"[alerts] {setting}: {what}; {remedy}")
     if settings.webhook:
         secret = None if settings.secret is None else key_in(settings.secret)
         found.append(Webhook(settings.webhook, BODIES[settings.form], secret, time))
@@ -40,6 +53,33 @@ def channels(settings: Alerts, time: Callable[[], float] = clock.time) -> tuple[
     if not found:
         raise UsageError("alerts would reach nobody; give `webhook` or `command` in [alerts]")
     return tuple(found)
+
+
+def wrong_ways(settings: Alerts) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield each way to people that cannot be used: its setting, and what is wrong and what to do."""
+    if settings.webhook and (wrong := wrong_address(settings.webhook)) is not None:
+        yield "webhook", wrong
+    if settings.command and (wrong := wrong_command(settings.command)) is not None:
+        yield "command", wrong
+
+
+def send_test(federation: str, ways: Sequence[Channel], time: Callable[[], float] = clock.time) -> None:
+    """Send an alert of the kind `test` all ways.
+
+    Raises
+    ------
+    UsageError
+        It was not delivered on some way; it was sent on all others.
+    """
+    alert = Alert(federation=federation, kind="test", text="this is a test: alerts arrive here", time=iso(time()))
+    failed = list[str]()
+    for way in ways:
+        try:
+            way.send(alert)
+        except DeliveryError as error:
+            failed.append(str(error))
+    if failed:
+        raise UsageError(f"the test alert was not delivered: {'; '.join(failed)}")
 
 
 def rules(settings: FederationSettings) -> AlertRules:

@@ -29,6 +29,7 @@ from streamfl.protocol.messages import (
 )
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, dated
 from streamfl.run.evaluation.starts import Starts
+from streamfl.run.report.barren import Barren
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import announcement, local_text, restart_text
 from streamfl.run.report.pace import Pace
@@ -38,7 +39,8 @@ from streamfl.run.summary import RoundSummary
 from streamfl.runtime.ports import LoggedMessage, Watcher
 from streamfl.wire.messages import TYPES
 
-# Seconds without a line after which one says what is waited for; the time then doubles.
+# Seconds without a line after which one says what is waited for; the time then doubles. A round that clients close by
+# the clock first takes its time.
 QUIET = 30.0
 
 # Seconds until a log in which there is no federation is asked again.
@@ -197,7 +199,7 @@ class Outlook:
     opened: RoundOpened | None = None  # the round that is open
     ended: bool = False
     _held: bool = False
-    _empty: int = 0
+    _barren: Barren = field(default_factory=Barren)
 
     def hear(self, message: FromCoordinator | None) -> None:
         """Note what a message says of the open round."""
@@ -205,13 +207,18 @@ class Outlook:
             case RoundOpened():
                 self.opened, self.ended = message, False
             case RoundClosed():
-                self._empty = 0 if message.records else self._empty + 1
+                self._barren.take(RoundSummary.of(message))
             case MemberChanged(action="hold" | "resume"):
                 self._held = message.action == "hold"
             case Ended():
                 self.ended = True
             case _:
                 pass
+
+    @property
+    def takes(self) -> float:
+        """Return for how many seconds after it was opened nobody can send an update for the open round."""
+        return 0.0 if self.opened is None or self.opened.closes is None else self.opened.closes
 
     @property
     def is_paused(self) -> bool:
@@ -225,10 +232,8 @@ class Outlook:
         round_ = f"round {count(self.opened.round)} is open"
         if self._held:
             return f"{round_}, but an operator has paused learning; `streamfl resume` continues"
-        if self._empty:
-            return (
-                f"{round_}, and was opened again {counted(self._empty, 'time')}, because no client has sent a record"
-            )
+        if self._barren.entries:
+            return f"{round_}, and was opened again {counted(self._barren.entries, 'time')}: {self._barren.why}"
         return f"{round_}; the coordinator, if it is running, waits for updates of clients, which its log names"
 
 
@@ -262,7 +267,7 @@ class WaitingReport:
     def line(self) -> str:
         """Return the line that is due, or nothing."""
         silent = self.now() - self._since
-        if silent < self._wait or self.outlook.ended:
+        if silent < self._wait + self.outlook.takes or self.outlook.ended:
             return ""
         self._wait = 2.0 * silent
         return f"for {silent:.0f} s: {self.outlook.waits_for()}"

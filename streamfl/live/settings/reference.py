@@ -20,7 +20,9 @@ Settings come from the TOML file that `--settings` names, from the environment (
 in `[rounds]`) and from flags (`--set rounds.size=100`). Flags override the environment, which overrides the file.
 `streamfl init` writes a file for records that you have. `deploy/federation.toml` is an example with comments.
 `streamfl check` tests the settings. A setting that does not exist is an error, which names the closest one. No count
-and no number of seconds or milliseconds may be above a billion; the limits of bytes are in their rows.
+and no number of seconds or milliseconds may be above a billion; the limits of bytes are in their rows. A relative
+path in the file begins at the folder of that file, one in a flag or the environment at the working directory; write
+those of `[kafka]` from the root.
 
 **Change** says whether you may change the value of a federation that has already started. *yes*: restart its
 processes with the new value. *no*: the coordinator refuses to start and names the setting

@@ -35,6 +35,7 @@ from streamfl.errors import UsageError, did_you_mean
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
 from streamfl.live.settings.installed import connector_named, installed, section
+from streamfl.live.settings.paths import from_folder
 from streamfl.live.settings.validation import first_of
 from streamfl.machines.client.settings import ClientSettings
 from streamfl.machines.coordinator.aggregators import AGGREGATORS
@@ -866,6 +867,8 @@ class FederationSettings(BaseSettings):
 def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettings:
     """Return the settings of a file, the environment and flags.
 
+    A relative path in the file begins at the file's folder; in the environment and flags, at the working directory.
+
     Parameters
     ----------
     flags
@@ -893,10 +896,11 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             given = InitSettingsSource(settings_cls, dict(flags or {}))
             texts = InitSettingsSource(settings_cls, texts_of(os.environ, sections))
-            return given, texts, env_settings, TomlConfigSettingsSource(settings_cls, path)
+            of_file = from_folder(path.parent, TomlConfigSettingsSource(settings_cls, path).toml_data, _tables())
+            return given, texts, env_settings, InitSettingsSource(settings_cls, of_file)
 
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; start from deploy/federation.toml")
+        raise UsageError(f"{path}: no such file; `streamfl init` writes one for your records")
     loaded = create_model("Loaded", __base__=Layered, **sections)
     _check_environment(os.environ, loaded.model_fields)
     try:
@@ -909,6 +913,12 @@ def load(path: Path, flags: Mapping[str, Any] | None = None) -> FederationSettin
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: {bounded(str(error))}") from error
     return settings
+
+
+def _tables() -> dict[str, type[BaseModel]]:
+    """Return the models of the tables by name."""
+    annotated = {name: field.annotation for name, field in FederationSettings.model_fields.items()}
+    return {name: model for name, model in annotated.items() if isinstance(model, type)}
 
 
 def _section_of(settings: FederationSettings) -> BaseModel:

@@ -414,7 +414,7 @@ class Coordinator:
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
-        account = member.after_join(join.nonce, join.key)
+        account = member.after_join(join.nonce, join.key, has_deadline=self.settings.deadline is not None)
         self._change(join.client, account)
         return (self.state.answer(join, account),)
 
@@ -464,6 +464,11 @@ class Coordinator:
     def present(self) -> set[str]:
         """Return the members that have neither left nor expired."""
         return {name for name, member in self.state.members.items() if is_present(self._standing, member)}
+
+    @property
+    def waits_from(self) -> float:
+        """Return from when on the open round waits for updates, in seconds; -inf if none is open."""
+        return -math.inf if self._unsaved.open is None else self._unsaved.open.waited_from
 
     @property
     def waited_for(self) -> set[str]:

@@ -67,7 +67,8 @@ def waited_for(standing: Standing) -> Iterator[str]:
 
     These are the present clients that have sent no update for the open round, or after an alarm no scores, or no
     answer to what they were asked. A client that joins later is waited for from its first update on, accepted or too
-    late. The coordinator does not wait for a client whose message was refused for its content.
+    late; with a deadline, one that left and comes back is waited for from its Join on. The coordinator does not wait
+    for a client whose message was refused for its content.
     """
     unsaved, members, scoring = standing.unsaved, standing.state.members, standing.is_scoring
     at_fault = unsaved.refusals.at_fault

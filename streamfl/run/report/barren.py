@@ -47,6 +47,15 @@ class Barren:
         """
         if self.entries < MOST_BARREN:
             return None
+        return f"nothing was learnt in the last {self.entries} entries: {self.why}"
+
+    @property
+    def why(self) -> str:
+        """Return what happened in these entries, in place of learning.
+
+        >>> Barren(1, rejected=1).why, Barren(2).why
+        ('1 record was rejected', 'no update had any record')
+        """
         happened = (
             (self.rejected, "record", "rejected"),
             (self.refused, "message", "refused"),
@@ -55,5 +64,4 @@ class Barren:
         )
         parts = [f"{counted(n, noun)} {'was' if n == 1 else 'were'} {what}" for n, noun, what in happened if n]
         nothing = "no label has arrived for any record" if self.awaits_labels else "no update had any record"
-        why = ", ".join(parts) or nothing
-        return f"nothing was learnt in the last {self.entries} entries: {why}"
+        return ", ".join(parts) or nothing

@@ -36,7 +36,7 @@ def sentence(
     ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
     >>> live = swap.model_copy(update={"clients": (), "clients_better": (19, 20), "renamed": {"1": "2", "2": "1"}})
     >>> print(*sentence(live).partition(" worse")[2].split("; "), sep="\n")
-    , probably at 19 of 20 clients (found in round 32)
+     over all clients together, and the new model is already better at 19 of the 20 (found in round 32)
     the labels were probably exchanged: 1 with 2.
     >>> height = Moved(feature="height", before=2740.0, since=3011.0, deviations=1.2)
     >>> sentence(swap, clients=9, moved=[height]).partition("c1 ")[2]
@@ -176,8 +176,9 @@ def _where(change: DatedDrift, clients: int | None) -> str:
         return f", but only at {_named('client', change.clients)}"
     if not change.clients:  # the test of all records together was sure before that of any one client
         better, of = change.clients_better
-        at = _all(of) if better == of else f"{count(better)} of {counted(of, 'client')}"
-        return f", probably at {at}" if better else ""
+        at = "each of them" if better == of else f"{count(better)} of the {count(of)}"
+        already = f", and the new model is already better at {at}" if better else ""
+        return f" over all clients together{already}" if clients != 1 else ""
     if len(change.clients) == clients:
         return f" at {_all(clients)}"
     return f", for certain at {_named('client', change.clients)}"

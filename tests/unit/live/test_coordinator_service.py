@@ -122,7 +122,7 @@ class TestWaiting:
         wrong = answer(opened, "c1", registry=7)
         federation.step(1.0, answer(opened, "c0"), wrong)
         (warning,) = warnings(federation.step(QUIET))
-        assert warning["clients"] == ["c1 (refused: the update uses another version of the registry)"]
+        assert warning["clients"] == ["c1 (late: the update uses another version of the registry)"]
 
     def test_waiting_is_logged_ever_more_rarely(self):
         federation = Federation()
@@ -148,6 +148,22 @@ class TestWaiting:
         assert warnings(federation.step(139.0)) == []
         (warning,) = warnings(federation.step(140.0))
         assert (warning["event"], warning["seconds"]) == ("waiting for updates", 30)
+
+    def test_a_timed_round_waits_for_updates_from_when_clients_close_their_buffers(self):
+        federation = Federation(coordinator(2, interval=60.0, deadline=50.0))
+        federation.begun(now=10.0)
+        assert warnings(federation.step(99.0)) == []
+        (warning,) = warnings(federation.step(100.0))
+        assert (warning["event"], warning["seconds"]) == ("waiting for updates", 30)
+
+    def test_waiting_for_a_client_whose_last_update_was_too_late_says_so(self):
+        federation = Federation()
+        opened = federation.begun()
+        late = answer(opened, "c1")
+        federation.step(1.0, answer(opened, "c0"), late)
+        federation.step(2.0, late)
+        (warning,) = warnings(federation.step(1.0 + QUIET))
+        assert warning["clients"] == ["c0", "c1 (late: its round is closed already)"]
 
     def test_waiting_for_many_clients_names_the_first_ten(self):
         federation = Federation(coordinator(min_clients=13))

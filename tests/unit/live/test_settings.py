@@ -92,6 +92,17 @@ class TestSources:
         rounds = loaded(text, rounds={"size": 3, "interval": 3}).rounds
         assert (rounds.size, rounds.deadline, rounds.interval, rounds.expire_after) == (3, 2.0, 3.0, 1)
 
+    def test_paths_of_the_file_begin_at_its_folder_and_those_of_flags_and_the_environment_do_not(
+        self, loaded, tmp_path, monkeypatch
+    ):
+        assert loaded().federation.members_file == tmp_path / "members.toml"
+        text = LEAST + '[client]\nkey = "keys/host.key"\n[coordinator]\nkey = "/etc/coordinator.key"'
+        monkeypatch.setenv("STREAMFL_ALERTS__SECRET", "alerts.key")
+        settings = loaded(text, score={"candidate": "next.model"})
+        assert settings.client.key == tmp_path / "keys" / "host.key"
+        assert settings.coordinator.key == Path("/etc/coordinator.key")
+        assert (settings.alerts.secret, settings.score.candidate) == (Path("alerts.key"), Path("next.model"))
+
     def test_lists_and_nested_tables_can_come_from_the_environment(self, loaded, monkeypatch):
         monkeypatch.setenv("STREAMFL_RECORDS__TOPICS", '["a", "b"]')
         monkeypatch.setenv("STREAMFL_RECORDS__FIELDS__LABEL", "kind")
@@ -154,7 +165,7 @@ class TestErrors:
         assert refused() == "rounds.siez: there is no such setting; did you mean size?"
 
     def test_a_file_that_is_not_there_is_named_with_one_to_begin_with(self, tmp_path):
-        with pytest.raises(UsageError, match=r"nowhere\.toml: no such file; start from deploy/federation\.toml"):
+        with pytest.raises(UsageError, match=r"nowhere\.toml: no such file; `streamfl init` writes one"):
             load(tmp_path / "nowhere.toml")
 
     @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ class TestCoordinator:
         take(InputsStuck(**alarm, clients=(), stuck=()))
         for i in range(3):
             take(Refused(client=f"c{i % 2}", reason=f"an update of {i} bytes", is_fault=True))
-        take(Refused(client="c0", reason="the round is older than the open one"))
+        take(Refused(client="c0", reason="its round is closed already"))
         take(Refusal(client="c1", incarnation=1, entry=3, reason="no use", evicted=True))
         take(Score(entry=3, round=3, epoch=2, registry=1, slots=(), stage=1))
         self.now += 4.0

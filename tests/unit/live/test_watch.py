@@ -131,7 +131,7 @@ class TestLine:
                 RESTARTED,
                 "round 31  drift since round 30: glr drift score 114 (alarm at 11.7); epoch 3 begins with "
                 "an untrained model (scratch)\n"
-                "Since round 30, records have been predicted worse (found in round 31).",
+                "Since round 30, records have been predicted worse over all clients together (found in round 31).",
             ),
             (
                 LocalDrift(
@@ -155,8 +155,8 @@ class TestLine:
                 "round 31  2023-11-14T22:14:20Z  drift since round 30 (2023-11-14T22:13:20Z; a/0 from 1,234), the "
                 "same drift as in round 7: glr drift score 114 (alarm at 11.7); epoch 3 begins with an untrained "
                 "model (scratch)\n"
-                "Since round 30 (2023-11-14T22:13:20Z), records have been predicted worse (found in round 31, "
-                "2023-11-14T22:14:20Z).",
+                "Since round 30 (2023-11-14T22:13:20Z), records have been predicted worse over all clients together "
+                "(found in round 31, 2023-11-14T22:14:20Z).",
             ),
             (
                 LocalDrift(
@@ -245,6 +245,12 @@ class TestSilence:
             "log names"
         )
 
+    def test_watch_waits_for_no_update_before_clients_close_the_round(self):
+        timed = replace(OPENED, closes=60.0)
+        assert self.printed(timed, *[None] * 8) == []
+        (text,) = self.printed(timed, *[None] * 9)
+        assert text.startswith("for 90 s: round 8 is open; the coordinator")
+
     def test_watch_says_that_an_operator_holds_the_round(self):
         hold, close_if_ready = (
             MemberChanged(entry=8, number=n, client="", action=action, by="op")
@@ -258,13 +264,13 @@ class TestSilence:
     def test_watch_says_that_records_do_not_come(self):
         without = [closed(8, records=0), None, closed(8, records=0), None, None]
         (text,) = self.printed(*without, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and was opened again 2 times, because no client has sent a record"
+        assert text == "for 30 s: round 8 is open, and was opened again 2 times: no update had any record"
         (text,) = self.printed(*without[:2], closed(8), *[None] * 3, opened=OPENED)[1:]
         assert "again" not in text
 
     def test_a_round_that_was_opened_again_once_is_in_the_singular(self):
         (text,) = self.printed(closed(8, records=0), None, None, None, opened=OPENED)
-        assert text == "for 30 s: round 8 is open, and was opened again 1 time, because no client has sent a record"
+        assert text == "for 30 s: round 8 is open, and was opened again 1 time: no update had any record"
 
     def test_a_client_that_is_answered_twice_has_joined_once(self):
         first = Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=0)

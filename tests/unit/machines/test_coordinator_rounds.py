@@ -116,7 +116,7 @@ def test_a_slow_newcomer_is_late_once_and_then_waited_for():
     late = answer(opened, "c1")
     (opened,) = broadcast(feed(machine, answer(opened, "c0")), RoundOpened)
     assert machine.waited_for == {"c0"}
-    assert refusals(feed(machine, late)) == [("c1", "the round is older than the open one")]
+    assert refusals(feed(machine, late)) == [("c1", "its round is closed already")]
     assert machine.waited_for == {"c0", "c1"}
     assert feed(machine, answer(opened, "c0", start=4)) == []
     (closed,) = broadcast(feed(machine, answer(opened, "c1")), RoundClosed)
@@ -128,6 +128,24 @@ def test_a_client_that_comes_back_is_a_newcomer_until_it_sends_an_update():
     begun(machine, "c0", "c1")
     feed(machine, leave("c1"), join("c1", start=2))
     assert machine.waited_for == {"c0"}
+
+
+def test_with_a_deadline_a_round_waits_for_all_that_come_back_after_a_stop():
+    machine = coordinator(2, deadline=3.0, interval=5.0)
+    opened = begun(machine, "c0", "c1", now=10.0)
+    feed(machine, leave("c0"), leave("c1"), now=11.0)
+    feed(machine, join("c0", start=2, after=1), join("c1", start=2, after=1), now=15.0)
+    assert machine.waited_for == {"c0", "c1"}
+    assert feed(machine, answer(opened, "c0", attempt="2-1"), now=15.5) == []
+    (closed,) = broadcast(feed(machine, answer(opened, "c1", attempt="2-1"), now=16.0), RoundClosed)
+    assert [a.client for a in closed.accepted] == ["c0", "c1"]
+
+
+def test_with_a_deadline_an_evicted_client_or_a_newcomer_is_waited_for_from_its_first_update_on():
+    member = Member(1, "7f", left=True)
+    assert member.after_join("a0", has_deadline=True).awaited
+    assert not replace(member, evicted=True).after_join("a0", has_deadline=True).awaited
+    assert not replace(member, awaited=False).after_join("a0", has_deadline=True).awaited
 
 
 @pytest.mark.parametrize(
@@ -346,7 +364,7 @@ def test_with_a_quorum_stragglers_are_too_late_and_may_send_again():
     commit = feed(machine, answer(opened, "c0"))
     (closed,) = broadcast(commit, RoundClosed)
     assert ([a.client for a in closed.accepted], closed.refused) == (["c0", "c2"], 0)
-    assert refusals(feed(machine, answer(opened, "c1"))) == [("c1", "the round is older than the open one")]
+    assert refusals(feed(machine, answer(opened, "c1"))) == [("c1", "its round is closed already")]
     (second,) = broadcast(commit, RoundOpened)
     commit = feed(machine, answer(second, "c1"), answer(second, "c0", start=4))
     (closed,) = broadcast(commit, RoundClosed)
@@ -468,6 +486,17 @@ def test_the_deadline_of_a_timed_round_counts_from_the_closing_of_the_buffers():
     assert machine.wakes_at == 18.0
 
 
+def test_a_timed_round_without_any_update_at_its_deadline_waits_as_long_again():
+    machine = coordinator(2, deadline=3.0, interval=5.0)
+    opened = begun(machine, "c0", "c1", now=10.0)
+    assert feed(machine, Tick(), now=18.0) == []
+    assert machine.wakes_at == 21.0
+    feed(machine, answer(opened, "c0"), now=19.0)
+    assert feed(machine, Tick(), now=20.9) == []
+    (closed,) = broadcast(feed(machine, answer(opened, "c1"), now=20.9), RoundClosed)
+    assert [a.client for a in closed.accepted] == ["c0", "c1"]
+
+
 def test_a_client_that_joins_is_told_how_long_the_round_still_takes():
     machine = coordinator(2, deadline=3.0, interval=5.0)
     begun(machine, "c0", "c1", now=10.0)
@@ -502,8 +531,8 @@ def scoring(update: Update, **sums: float) -> Update:
 
 REFUSED: dict[str, tuple[Callable[[Update], Update], str]] = {
     "unknown client": (lambda u: replace(u, client="c9"), "it is not a member"),
-    "older entry": (lambda u: replace(u, entry=u.entry - 1), "the round is older than the open one"),
-    "older epoch": (lambda u: replace(u, epoch=u.epoch - 1), "the round is older than the open one"),
+    "older entry": (lambda u: replace(u, entry=u.entry - 1), "its round is closed already"),
+    "older epoch": (lambda u: replace(u, epoch=u.epoch - 1), "its round is closed already"),
     "the update uses another version of the registry": (
         lambda u: replace(u, registry=7),
         "the update uses another version of the registry",

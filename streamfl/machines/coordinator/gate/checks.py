@@ -137,7 +137,7 @@ def _late(claim: Claim) -> str | None:
     if incarnation_in(update.attempt) != member.incarnation:
         return OTHER_INCARNATION
     if (update.entry, update.epoch) != (opened.entry, opened.epoch):
-        return "the round is older than the open one"
+        return "its round is closed already"
     if update.client in claim.already:
         return "an update for this round has been accepted before"
     return None if update.registry == opened.registry else "the update uses another version of the registry"

@@ -116,8 +116,8 @@ class OpenRound:
 
     @property
     def waited_from(self) -> float:
-        """Return the time from which clients are waited for: when they close their buffers, or when it was opened."""
-        return self.since if self.closes is None else self.closes
+        """Return from when on clients are waited for: since they closed their buffers, or a deadline passed."""
+        return self.since if self.closes is None else max(self.since, self.closes)
 
     @property
     def weights(self) -> Mapping[str, FloatArray]:

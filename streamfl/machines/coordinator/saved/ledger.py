@@ -32,7 +32,7 @@ class Member:
     left: bool = False  # whether it has left; it may come back
 
     # Whether rounds wait for it: it was there when the federation began, or has sent an update since it joined. A
-    # name that only joins holds nothing up.
+    # name that only joins holds nothing up. With a deadline, rounds wait at once for one that comes back.
     awaited: bool = True
     positions: dict[str, int] = field(default_factory=dict)  # the next position of each of its partitions
     # Records accepted, and bad records passed.
@@ -84,9 +84,14 @@ class Member:
         """Return the account with a start's incarnation: the present one, or the next if another start has that."""
         return replace(self.copy(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
 
-    def after_join(self, nonce: str, key: str = "") -> "Member":
-        """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks."""
-        member = replace(self.held_by(nonce), left=False, missed=0, awaited=self.awaited and not self.left, key=key)
+    def after_join(self, nonce: str, key: str = "", *, has_deadline: bool = False) -> "Member":
+        """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks.
+
+        Without a deadline no round waits for one that had left before it sends an update: anybody may have sent the
+        Join.
+        """
+        awaited = self.awaited and (not self.left or (has_deadline and not self.evicted))
+        member = replace(self.held_by(nonce), left=False, missed=0, awaited=awaited, key=key)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
     def after_leave(self, nonce: str) -> "Member":

@@ -22,6 +22,7 @@ from itertools import takewhile
 from math import inf
 from typing import Literal
 
+from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.runtime.log.intake import LogMessage
 from streamfl.runtime.log.repartitioning.ids import Ids, partition_of_client
 from streamfl.runtime.log.repartitioning.progress import PartitionProgress
@@ -40,7 +41,7 @@ STALLED = 10_000
 # end a transaction that stays open within 15 minutes.
 SILENT = 900_000
 
-NO_RECORD = "a label without a record: none of those that were read last has its id"
+NO_RECORD = Reason("a label without a record: none of those that were read last has its id", ReasonCode.NO_RECORD)
 
 Kind = Literal["records", "labels"]
 Place = tuple[str, int]

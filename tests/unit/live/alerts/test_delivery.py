@@ -25,8 +25,9 @@ from streamfl.live.alerts.delivery import (
     key_in,
     signature,
 )
+from streamfl.live.alerts.findings import alert_findings
 from streamfl.live.alerts.rules import Alert, AlertRules
-from streamfl.live.alerts.service import AlertService, channels
+from streamfl.live.alerts.service import AlertService, channels, send_test
 from streamfl.live.settings.settings import Alerts
 from streamfl.protocol.messages import Left, Refusal
 from streamfl.runtime.ports import LoggedMessage
@@ -182,7 +183,34 @@ def test_what_waits_is_bounded_and_what_is_given_up_is_told() -> None:
 def test_settings_without_anybody_to_tell_are_refused() -> None:
     with pytest.raises(UsageError, match="alerts would reach nobody"):
         channels(Alerts())
-    assert [type(one) for one in channels(Alerts(webhook="https://x", command=("mail",)))] == [Webhook, LocalProgram]
+    both = Alerts(webhook="https://x", command=(sys.executable,))
+    assert [type(one) for one in channels(both)] == [Webhook, LocalProgram]
+
+
+def test_a_way_that_cannot_work_is_found_by_check_and_before_the_first_alert(tmp_path: Path) -> None:
+    program = tmp_path / "page-me"
+    program.write_text("#!/bin/sh\n")
+    for settings, why in (
+        (Alerts(command=(str(program),)), "is not executable"),
+        (Alerts(command=(str(tmp_path / "other"),)), "no such file"),
+        (Alerts(command=("no-such-program-here",)), "in no folder of PATH"),
+        (Alerts(webhook="https://host:port/x"), "no address of a web server"),
+        (Alerts(webhook="https://x", secret=tmp_path / "none"), "cannot be read"),
+    ):
+        (finding,) = alert_findings(settings)
+        assert finding.state == "error" and why in finding.found, finding
+        with pytest.raises(UsageError, match=why):
+            channels(settings)
+    program.chmod(0o700)
+    assert [one.state for one in alert_findings(Alerts(command=(str(program),)))] == ["ok"]
+
+
+def test_a_test_alert_goes_all_ways_and_says_which_failed() -> None:
+    well, broken = Failing(0), Failing(1)
+    with pytest.raises(UsageError, match="the test alert was not delivered: "):
+        send_test("forest", [broken, well], time=lambda: 0.0)
+    assert well.sent == ["this is a test: alerts arrive here"]
+    send_test("forest", [well], time=lambda: 0.0)
 
 
 def test_a_secret_is_read_without_the_end_of_its_line(tmp_path: Path) -> None:

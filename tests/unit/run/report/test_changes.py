@@ -37,7 +37,12 @@ def local() -> DatedLocalDrift:
             {},
             "of label 7 have been predicted worse, for certain at client c3 (f",
         ),
-        ({"labels": (), "clients": ()}, {}, "Since round 8, records have been predicted worse (found in round 9)."),
+        (
+            {"labels": (), "clients": ()},
+            {},
+            "Since round 8, records have been predicted worse over all clients together (found in round 9).",
+        ),
+        ({"clients": ()}, {"clients": 1}, "predicted worse (found in round 9)."),
         ({}, {"clients": 2}, "predicted worse at all 2 clients (found"),
         ({}, {"clients": 3}, "predicted worse, for certain at clients c3, c7 (found"),
         ({"since_time": "2026-03-09T08:00:00Z"}, {}, "Since round 8 (2026-03-09T08:00:00Z), records"),
@@ -48,14 +53,14 @@ def local() -> DatedLocalDrift:
         (
             {"clients": (), "clients_better": (19, 20)},
             {},
-            "predicted worse, probably at 19 of 20 clients (found in round 9).",
+            "over all clients together, and the new model is already better at 19 of the 20 (found in round 9).",
         ),
         (
             {"renamed": {"a": "b", "b": "c", "c": "a"}},
             {"moved": ()},
             "meaning: label a used to be b, label b used to be c, label c used to be a.",
         ),
-        ({"clients": (), "clients_better": (0, 20)}, {}, "predicted worse (found in round 9)."),
+        ({"clients": (), "clients_better": (0, 20)}, {}, "predicted worse over all clients together (found in"),
         (
             {"renamed": {"0": "1", "1": "0"}},
             {},

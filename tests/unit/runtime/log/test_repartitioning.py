@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from streamfl.protocol.reasons import code_of
+from streamfl.protocol.reasons import ReasonCode, code_of
 from streamfl.records.formats import FieldMap, JsonRecords, LabelMap
 from streamfl.runtime.log.repartitioning.ids import Ids, partition_of_client
 from streamfl.runtime.log.repartitioning.order import (
@@ -177,6 +177,7 @@ def test_a_label_waits_for_its_record_as_long_as_clocks_may_differ_and_holds_up_
     log.read(repartitioning, now=1001 + GRACE)
     (stray,) = repartitioning.take(1001 + GRACE, 10)
     assert (stray.partition, stray.client, stray.reason) == (-1, "", NO_RECORD)
+    assert code_of(stray.reason) is ReasonCode.NO_RECORD  # the header `code` of its dead letter
     log.add(("readings", 0), "m0", reading("P9", "m0"), 5000)  # in time: as if nobody had looked so late
     again = log.begun()
     log.read(again, now=5000)
