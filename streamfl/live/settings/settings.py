@@ -397,8 +397,7 @@ class ClientProcess(_Table):
         json_schema_extra={"unit": "seconds", "unset": "twice `rounds.deadline`, and at least 5"},
     )
     """How long a client waits for an answer of the coordinator before it asks again; longer than the deadline,
-    otherwise it asks again in every round that the deadline closes. Where rounds take longer, it waits for twice the
-    time of the last round."""
+    otherwise it asks again in every round that the deadline closes."""
     stop_within: float = Field(10.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long the process may take to stop cleanly."""
 

@@ -31,7 +31,7 @@ from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.machines.client.intake.answering import answer_of
 from streamfl.machines.client.ledger.known_ledger import LedgerPlace
 from streamfl.machines.client.ledger.models import ClientModels
-from streamfl.machines.client.patience import Patience, Question
+from streamfl.machines.client.patience import Question
 from streamfl.machines.client.phase import Phase
 from streamfl.machines.client.state import ClientState
 from streamfl.machines.client.usable import unprotected, unusable
@@ -170,7 +170,7 @@ class Client(ClientState):
         if isinstance(event, ModelPublished | ModelsChanged) and not self._awaits_models():
             return self._receive(event, now)  # most messages; a model has no effect until its round is opened
         if self._is_awaited(event):
-            self._patience = self._hears(event, now)
+            self._patience = self._patience.hears(now)
         decisions = self._receive(event, now) if isinstance(event, Message) else self._take(event, now)
         if isinstance(event, Tick):
             decisions += self._lose_patience(now)
@@ -204,20 +204,6 @@ class Client(ClientState):
                 return True
             case _:
                 return False
-
-    def _hears(self, event: ClientEvent, now: float) -> Patience:
-        """Wait again; one whose update waits for others asks ever more seldom, until the round closes.
-
-        Else all clients of a round that takes longer than `retry` would ask, be answered and send their updates again
-        every `retry` seconds, and it would take longer still.
-        """
-        match event:
-            case Joined() if self._flight.sent is not None:
-                return self._patience.waits_again(now)
-            case RoundClosed() if self._flight.sent is not None:
-                return self._patience.hears_of_its_round(now)
-            case _:
-                return self._patience.hears(now)
 
     @property
     def _opened_entry(self) -> int | None:
@@ -544,7 +530,7 @@ class Client(ClientState):
         sent, told = self._work().update(opened, taken.batches, name, period=taken.period)
         self._flight.sent = sent
         self._attempts, self._due = attempt, False
-        self._patience = self._patience.sends(now)
+        self._patience = self._patience.asks("join", now)
         self._release(opened.round)
         self.over_budget += sum(isinstance(one, OverBudget) for one in told)
         return [*predicted, Send(sent.update), *told]

@@ -1,4 +1,4 @@
-"""When a client asks again: the interval doubles as long as no answer comes, or its round does not close."""
+"""When a client asks again: the interval doubles as long as no answer comes."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -7,10 +7,6 @@ Question = Literal["join", "leave"]
 
 # A client asks again after `retry` seconds; the interval doubles at most this many times, to 32 times `retry`.
 MOST_DOUBLINGS = 5
-
-# It asks no sooner than after so many times as long as its last update has waited for its round to close.
-# docs/choices.md, "When a client asks again".
-TIMES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +25,11 @@ class Patience:
     unanswered: int = 0  # how often the wait has run out since the last answer
     setbacks: int = 0  # refusals and unusable messages since the last accepted update
     asked: Question | None = None  # the question that is waiting for an answer; None if the client may ask at once
-    sent: float = 0.0  # when it sent its last update
-    took: float = 0.0  # seconds from the last update whose round has closed to that
 
     @property
     def ends(self) -> float:
         """Return when the client asks again while it waits for an answer."""
-        doublings = min(max(self.unanswered, self.setbacks), MOST_DOUBLINGS)
-        return min(self.ends_at_last, self.since + max(self.retry, TIMES * self.took) * 2.0**doublings)
+        return self.since + self.retry * 2.0 ** min(max(self.unanswered, self.setbacks), MOST_DOUBLINGS)
 
     @property
     def ends_at_last(self) -> float:
@@ -46,19 +39,11 @@ class Patience:
     def hears(self, now: float) -> "Patience":
         """Return the value after the client has received what it waits for."""
         # Every message that a client waits for comes here, and `replace` takes ten times as long.
-        return Patience(self.retry, now, 0, self.setbacks, self.asked, self.sent, self.took)
-
-    def hears_of_its_round(self, now: float) -> "Patience":
-        """Return the value after the round of its update has closed."""
-        return Patience(self.retry, now, 0, self.setbacks, self.asked, self.sent, now - self.sent)
+        return Patience(self.retry, now, 0, self.setbacks, self.asked)
 
     def asks(self, question: Question, now: float) -> "Patience":
-        """Return the value after the client has asked: it waits from now on."""
-        return Patience(self.retry, now, self.unanswered, self.setbacks, question, self.sent, self.took)
-
-    def sends(self, now: float) -> "Patience":
-        """Return the value after the client has sent an update."""
-        return Patience(self.retry, now, self.unanswered, self.setbacks, "join", now, self.took)
+        """Return the value after the client has asked, or sent what counts as a question: it waits from now on."""
+        return Patience(self.retry, now, self.unanswered, self.setbacks, question)
 
     def waits_again(self, now: float) -> "Patience":
         """Return the value with the wait started again."""

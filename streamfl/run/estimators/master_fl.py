@@ -363,7 +363,7 @@ class MasterFLClassifier(_MasterFL, base.MiniBatchClassifier):
     >>> from streamfl import MasterFLClassifier
     >>> model = MasterFLClassifier(seed=1)
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 90.63%
+    Accuracy: 90.79%
     >>> model.summary["rounds"], model.drift_detected
     (12, False)
     """
@@ -487,7 +487,7 @@ class MasterFLRegressor(_MasterFL, base.MiniBatchRegressor):
     >>> from river import datasets, evaluate, metrics
     >>> from streamfl import MasterFLRegressor
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), MasterFLRegressor(seed=1), metrics.MAE())
-    MAE: 17.67572
+    MAE: 17.701156
     """
 
     _task = "regression"

@@ -360,18 +360,6 @@ def test_a_client_asks_after_silence_and_sends_its_update_again_on_the_answer():
     assert [d for d in decisions if isinstance(d, Seek)] == []
 
 
-def test_a_client_whose_update_waits_for_others_asks_ever_more_seldom_until_the_round_closes():
-    machine = client()
-    update = first_update(machine, batch("abab"))
-    for question, asks_at in ((2, 5.0), (3, 16.0), (4, 37.0)):  # 5, 10, 20 seconds after the answer before
-        assert machine.wakes_at == asks_at
-        assert sent(feed(machine, Tick(), now=asks_at), Join)
-        assert sent(feed(machine, joined(question=question), *opening(), now=asks_at + 1.0), Update)
-    assert machine.wakes_at == 78.0
-    feed(machine, closed(1, update), *opening(2), RecordsRead((batch("abab", start=4),)), now=40.0)
-    assert machine.wakes_at == 40.0 + 2 * 40.0  # twice as long as the round before took
-
-
 def test_bad_records_alone_move_the_position_and_open_the_round_again():
     machine = client()
     update = first_update(machine, batch("!" * 8))

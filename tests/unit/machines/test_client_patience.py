@@ -51,10 +51,3 @@ def test_a_client_asks_at_once_when_it_loses_patience_or_its_place_and_only_the_
 def test_a_client_waits_32_times_as_long_for_an_announced_time_however_often_it_has_asked():
     patience = Patience(2.0).loses().set_back().waits_again(now=6.0)
     assert (patience.ends_at_last, patience.ends) == (70.0, 10.0)
-
-
-@pytest.mark.parametrize(("took", "waits"), [(1.0, 5.0), (2.5, 5.0), (8.0, 16.0), (1000.0, 160.0)])
-def test_a_client_asks_after_twice_the_time_that_its_last_round_took(took, waits):
-    closed = Patience(RETRY).sends(now=100.0).waits_again(now=105.0).hears_of_its_round(now=100.0 + took)
-    assert closed.sends(now=2000.0).ends == 2000.0 + waits
-    assert closed.sends(now=2000.0).hears_of_its_round(now=2001.0).sends(now=2002.0).ends == 2007.0
