@@ -165,21 +165,23 @@ class InputBaseline:
         sent
             By client, the moments of its records in the round.
         since
-            Returns the round since which a client's held-out records are gathered.
+            Returns the round since which a client's held-out records are gathered; without a name, those of clients
+            that did not begin alone.
         """
         known = self._with(sent)
         begun, counts, means, shifts = (x.copy() for x in (known.since, known.counts, known.means, known.shifts))
-        changed = known.changed
+        changed = max(since(""), self.explained + 1)
+        if changed > known.changed:
+            shifts[:] = math.nan
         for name, moments in sent.items():
             if name not in known.clients:
                 continue
             i = known.clients.index(name)
             own = moments.aligned(known.features)
             now = max(since(name), self.explained + 1)
-            if now > changed:
-                changed, shifts = now, np.full_like(shifts, math.nan)
             if begun[i] < now:
-                shifts[i] = known._off(i, own)
+                # One that begins alone, after a drift of its own, says nothing of others.
+                shifts[i] = known._off(i, own) if begun[i] < changed == now else math.nan
                 begun[i], counts[i], means[i] = now, 0.0, np.nan
             old = np.where(counts[i] > 0.0, means[i], own.mean)
             counts[i] += own.count

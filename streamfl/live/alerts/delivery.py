@@ -165,7 +165,7 @@ def wrong_command(arguments: Sequence[str]) -> tuple[str, str] | None:
     if shutil.which(program) is not None:
         return None
     if "/" not in program:
-        return f"{program} is in no folder of PATH", "write its path"
+        return f"{program} was not found in PATH", "write its path"
     if Path(program).is_file():
         return f"{program} is not executable", f"chmod +x {program}"
     return f"{program}: no such file", "write the path of a program"
@@ -175,7 +175,7 @@ def wrong_address(webhook: str) -> tuple[str, str] | None:
     """Return what is wrong with the address of a webhook, and what to do; None if it can be one.
 
     >>> wrong_address("https://chat.example/T1"), wrong_address("https://chat.example:port/T1")
-    (None, ('no address of a web server', 'write https://HOST/PATH, or http://HOST:PORT/PATH'))
+    (None, ('not the address of a web server', 'write https://HOST/PATH, or http://HOST:PORT/PATH'))
     """
     try:
         parts = urlsplit(webhook)
@@ -183,7 +183,9 @@ def wrong_address(webhook: str) -> tuple[str, str] | None:
     except ValueError:  # the port is no number, or a bracket is not closed
         is_right = False
     # The address itself may be secret.
-    return None if is_right else ("no address of a web server", "write https://HOST/PATH, or http://HOST:PORT/PATH")
+    return (
+        None if is_right else ("not the address of a web server", "write https://HOST/PATH, or http://HOST:PORT/PATH")
+    )
 
 
 def key_in(path: Path) -> bytes:

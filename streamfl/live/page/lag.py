@@ -6,7 +6,6 @@ from threading import Event, Thread
 
 import structlog
 
-from streamfl.errors import PeerError, UsageError
 from streamfl.live.page.source import PageSource
 from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import PartitionEnds
@@ -46,7 +45,7 @@ def _keep_asking(source: PageSource, reach: Callable[[], PartitionEnds], ended: 
     while not ended.is_set():
         try:
             _ask(source, reach, ended)
-        except (PeerError, UsageError) as error:
+        except Exception as error:  # whatever it is, the page goes on, and the brokers are asked again
             unknown.note(source.name, str(error))
             ended.wait(ASK_EVERY)
 

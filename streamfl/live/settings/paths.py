@@ -6,6 +6,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from streamfl.errors import UsageError
+
 
 def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
     """Return what a settings file says, in which each path of a table begins at the file's folder.
@@ -28,6 +30,12 @@ def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, typ
     {'keys': {'key': 'plant/host.key', 'members': 'plant/members.toml'}}
     >>> from_folder(Path("plant"), {"keys": {"key": "/etc/host.key", "members": 7}}, {"keys": Keys})
     {'keys': {'key': '/etc/host.key', 'members': 7}}
+
+    Raises
+    ------
+    UsageError
+        A file is only at the working directory, where such paths began until 0.2.0: without it members or keys would
+        silently be others.
     """
     moved = dict(given)
     for table, model in tables.items():
@@ -35,9 +43,21 @@ def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, typ
         if isinstance(said, Mapping):
             paths = {name: said.get(name, default) for name, default in _paths(model).items()}
             at_folder = {name: str(folder / path) for name, path in paths.items() if isinstance(path, str | Path)}
+            has_members = said.get("members", "open") != "open"  # the list of these counts by its default path, too
+            for name, moved_to in at_folder.items():
+                if name in said or has_members:
+                    _refuse_if_left_behind(Path(paths[name]), Path(moved_to), f"{name} in [{table}]")
             if at_folder:
                 moved[table] = {**said, **at_folder}
     return moved
+
+
+def _refuse_if_left_behind(path: Path, at_folder: Path, setting: str) -> None:
+    if path.exists() and not at_folder.exists():
+        raise UsageError(
+            f"{setting}: {path} is in the working directory, but a relative path begins at the settings file's"
+            f" folder; move it to {at_folder}, or write its absolute path"
+        )
 
 
 def _paths(model: type[BaseModel]) -> dict[str, Any]:

@@ -78,6 +78,15 @@ def test_clients_that_send_in_turn_are_compared_with_what_was_after_the_change()
     assert not differs(liar, dict.fromkeys(names[6:], 8.0))
 
 
+def test_what_clients_show_that_begin_again_alone_is_not_taken_for_a_shift_of_all() -> None:
+    names = [f"c{i}" for i in range(9)]
+    baseline = InputBaseline().after(sends(dict.fromkeys(names, 20.0)), since=at(1))
+    renewed = dict.fromkeys(names[:3], 5)
+    baseline = baseline.after(sends(dict.fromkeys(names[:3], 25.0)), since=lambda client: renewed.get(client, 1))
+    assert not differs(baseline, dict.fromkeys(names[3:], 20.0))
+    assert differs(baseline, dict.fromkeys(names[3:], 25.0))
+
+
 def test_means_are_over_all_values_since_then() -> None:
     baseline = InputBaseline().after(sends({"a": 0.0}, 100), since=at(1)).after(sends({"a": 4.0}, 300), since=at(1))
     assert (baseline.means[0, 0], baseline.counts[0, 0]) == (3.0, 400.0)
@@ -169,7 +178,7 @@ def test_one_client_that_is_far_off_does_not_make_the_shift_of_all_large_enough(
 
 def test_a_client_whose_held_out_records_began_later_is_compared_with_those_since_then() -> None:
     baseline = InputBaseline().after(sends({"a": 0.0, "b": 0.0}), since=at(1))
-    later = baseline.after(sends({"a": 8.0, "b": 8.0}), since={"a": 1, "b": 5}.__getitem__)
+    later = baseline.after(sends({"a": 8.0, "b": 8.0}), since=lambda client: {"b": 5}.get(client, 1))
     assert (differs(later, {"a": 8.0}), differs(later, {"b": 8.0})) == (True, False)
 
 

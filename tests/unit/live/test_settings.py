@@ -103,6 +103,19 @@ class TestSources:
         assert settings.coordinator.key == Path("/etc/coordinator.key")
         assert (settings.alerts.secret, settings.score.candidate) == (Path("alerts.key"), Path("next.model"))
 
+    @pytest.mark.parametrize(
+        "named", ['[client]\nkey = "here.toml"', '[federation]\nmembers = "file"\nmembers_file = "here.toml"']
+    )
+    def test_a_file_where_relative_paths_began_before_is_not_silently_left_behind(
+        self, loaded, tmp_path, monkeypatch, named
+    ):
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "here.toml").write_text("")
+        monkeypatch.chdir(elsewhere)
+        with pytest.raises(UsageError, match="here.toml is in the working directory, but a relative path begins"):
+            loaded(LEAST + named)
+
     def test_lists_and_nested_tables_can_come_from_the_environment(self, loaded, monkeypatch):
         monkeypatch.setenv("STREAMFL_RECORDS__TOPICS", '["a", "b"]')
         monkeypatch.setenv("STREAMFL_RECORDS__FIELDS__LABEL", "kind")

@@ -131,7 +131,7 @@ def test_a_client_that_comes_back_is_a_newcomer_until_it_sends_an_update():
 
 
 def test_with_a_deadline_a_round_waits_for_all_that_come_back_after_a_stop():
-    machine = coordinator(2, deadline=3.0, interval=5.0)
+    machine = coordinator(2, deadline=3.0, interval=5.0, expire_after=3)
     opened = begun(machine, "c0", "c1", now=10.0)
     feed(machine, leave("c0"), leave("c1"), now=11.0)
     feed(machine, join("c0", start=2, after=1), join("c1", start=2, after=1), now=15.0)
@@ -143,9 +143,11 @@ def test_with_a_deadline_a_round_waits_for_all_that_come_back_after_a_stop():
 
 def test_with_a_deadline_an_evicted_client_or_a_newcomer_is_waited_for_from_its_first_update_on():
     member = Member(1, "7f", left=True)
-    assert member.after_join("a0", has_deadline=True).awaited
-    assert not replace(member, evicted=True).after_join("a0", has_deadline=True).awaited
-    assert not replace(member, awaited=False).after_join("a0", has_deadline=True).awaited
+    returned = member.after_join("a0", misses=2)
+    assert (returned.awaited, returned.missed) == (True, 2)
+    assert not replace(member, evicted=True).after_join("a0", misses=2).awaited
+    assert not replace(member, awaited=False).after_join("a0", misses=2).awaited
+    assert replace(member, left=False, missed=1).after_join("a0", misses=2).missed == 0
 
 
 @pytest.mark.parametrize(

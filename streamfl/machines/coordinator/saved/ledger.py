@@ -84,14 +84,16 @@ class Member:
         """Return the account with a start's incarnation: the present one, or the next if another start has that."""
         return replace(self.copy(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
 
-    def after_join(self, nonce: str, key: str = "", *, has_deadline: bool = False) -> "Member":
+    def after_join(self, nonce: str, key: str = "", *, misses: int | None = None) -> "Member":
         """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks.
 
-        Without a deadline no round waits for one that had left before it sends an update: anybody may have sent the
-        Join.
+        Anybody may have sent the Join of one that had left. So no round waits for it before it sends an update,
+        unless `misses` is given: how many rounds it then has missed already.
         """
-        awaited = self.awaited and (not self.left or (has_deadline and not self.evicted))
-        member = replace(self.held_by(nonce), left=False, missed=0, awaited=awaited, key=key)
+        returns = self.left and misses is not None and not self.evicted
+        awaited = self.awaited and (not self.left or returns)
+        missed = misses if returns and misses is not None else 0
+        member = replace(self.held_by(nonce), left=False, missed=missed, awaited=awaited, key=key)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
     def after_leave(self, nonce: str) -> "Member":

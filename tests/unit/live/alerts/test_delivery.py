@@ -193,12 +193,12 @@ def test_a_way_that_cannot_work_is_found_by_check_and_before_the_first_alert(tmp
     for settings, why in (
         (Alerts(command=(str(program),)), "is not executable"),
         (Alerts(command=(str(tmp_path / "other"),)), "no such file"),
-        (Alerts(command=("no-such-program-here",)), "in no folder of PATH"),
-        (Alerts(webhook="https://host:port/x"), "no address of a web server"),
+        (Alerts(command=("no-such-program-here",)), "was not found in PATH"),
+        (Alerts(webhook="https://host:port/x"), "not the address of a web server"),
         (Alerts(webhook="https://x", secret=tmp_path / "none"), "cannot be read"),
     ):
         (finding,) = alert_findings(settings)
-        assert finding.state == "error" and why in finding.found, finding
+        assert finding.state == "warning" and why in finding.found, finding
         with pytest.raises(UsageError, match=why):
             channels(settings)
     program.chmod(0o700)
