@@ -51,7 +51,7 @@ def read_leniently() -> None:
         The library of a codec is missing: messages of any writer may need it.
     """
     if missing := [package for name, package in LIBRARIES.items() if getattr(codecs, name) is None]:
-        raise UsageError(f"{' and '.join(missing)} is not installed: pip install {' '.join(missing)}")
+        raise UsageError(f"missing packages: {', '.join(missing)}; install them: pip install {' '.join(missing)}")
     DefaultRecordBatch.__iter__ = _begin
     DefaultRecordBatch.__next__ = _read
 

@@ -26,4 +26,6 @@ def alert_findings(settings: Alerts) -> Sequence[CheckResult]:
         return [
             CheckResult("alerts (secret)", "warning", str(error), "name a file that can be read, with a long text")
         ]
-    return [CheckResult("alerts", "ok", "can be sent; try it: streamfl alert --test")]
+    return [
+        CheckResult("alerts", "ok", "the settings can be used; send a test: streamfl alert --settings FILE --test")
+    ]

@@ -21,8 +21,9 @@ in `[rounds]`) and from flags (`--set rounds.size=100`). Flags override the envi
 `streamfl init` writes a file for records that you have. `deploy/federation.toml` is an example with comments.
 `streamfl check` tests the settings. A setting that does not exist is an error, which names the closest one. No count
 and no number of seconds or milliseconds may be above a billion; the limits of bytes are in their rows. A relative
-path in the file begins at the folder of that file, one in a flag or the environment at the working directory; write
-those of `[kafka]` from the root.
+path in the file starts at the folder of that file; in a flag or the environment, at the working directory. In the
+sections of connectors (`[kafka]`, `[confluent]`) and in `command` of `[alerts]` it always starts at the working
+directory, so write absolute paths there.
 
 **Change** says whether you may change the value of a federation that has already started. *yes*: restart its
 processes with the new value. *no*: the coordinator refuses to start and names the setting

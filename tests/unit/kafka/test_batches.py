@@ -145,5 +145,5 @@ def test_no_process_begins_without_a_library_with_which_others_may_write(
     name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(codecs, name, None)
-    with pytest.raises(UsageError, match=f"{package} is not installed: pip install {package}"):
+    with pytest.raises(UsageError, match=f"missing packages: {package}; install them: pip install {package}"):
         Connection(KafkaSettings(bootstrap_servers="127.0.0.1:1"))

@@ -113,7 +113,7 @@ class TestSources:
         elsewhere.mkdir()
         (elsewhere / "here.toml").write_text("")
         monkeypatch.chdir(elsewhere)
-        with pytest.raises(UsageError, match="here.toml is in the working directory, but a relative path begins"):
+        with pytest.raises(UsageError, match=r"here\.toml is in the working directory, but a relative path begins"):
             loaded(LEAST + named)
 
     def test_lists_and_nested_tables_can_come_from_the_environment(self, loaded, monkeypatch):

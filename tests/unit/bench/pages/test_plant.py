@@ -55,7 +55,7 @@ def test_the_table_of_300_machines_has_no_learner_alone(tmp_path: Path) -> None:
         "| readings that are no JSON; dead letters | 300; 300 |",
         "| rounds; kills | 55; 2, and all processes once |",
         "| accuracy; of NoChange | 0.6641; 0.3726 |",
-        "| one machine's results are inverted | announced in round 2 after the first result |",
+        "| one machine's results are inverted | drifted alone in round 2 after the first result |",
         "| false announcements | 1 |",
         "| coordinator: part of a core from minute 1 on; MB at the end | 10%; 140 |",
         "| first host: part of a core from minute 1 on; MB at the end | 50%; 300 |",
