@@ -9,9 +9,10 @@ it treats daily variation as normal. Here a client's mean is compared with its m
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median_low
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -36,6 +37,8 @@ NEWS, MOST_ANNOUNCED, FARTHER = APART * KNOWN, 100, 1.5
 # A mean that is off by a smaller part of the values' deviation explains no rise of a score.
 # docs/choices.md, "When only the inputs move".
 MIN_SHIFT = 0.25
+
+NO_CLIENTS: Mapping[str, int] = MappingProxyType({})
 
 # The fewest clients of which a median shift is taken.
 # docs/choices.md, "When only the inputs move".
@@ -79,7 +82,7 @@ class InputBaseline:
     >>> def day(warm):
     ...     X = warm + np.array([[-1.0], [1.0]] * 50)
     ...     return {f"machine-{i}": Moments.of(("heat",), X) for i in range(4)}
-    >>> baseline = InputBaseline().after(day(20.0), since=lambda _: 1).after(day(20.5), since=lambda _: 1)
+    >>> baseline = InputBaseline().after(day(20.0), since=1).after(day(20.5), since=1)
     >>> baseline.moved(3, day(20.2))
     ()
     >>> [(one.feature, one.before, one.after, one.of_clients) for one in baseline.moved(3, day(22.0))]
@@ -157,7 +160,9 @@ class InputBaseline:
         new = [Announced(one.feature, one.before, one.after, one.clients, t, is_early) for one in moved]
         return replace(self, announced=tuple([*recent, *new][-MOST_ANNOUNCED:]))
 
-    def after(self, sent: Mapping[str, Moments], *, since: Callable[[str], int]) -> "InputBaseline":
+    def after(
+        self, sent: Mapping[str, Moments], *, since: int, renewed: Mapping[str, int] = NO_CLIENTS
+    ) -> "InputBaseline":
         """Return the baseline after a round.
 
         Parameters
@@ -165,12 +170,13 @@ class InputBaseline:
         sent
             By client, the moments of its records in the round.
         since
-            Returns the round since which a client's held-out records are gathered; without a name, those of clients
-            that did not begin alone.
+            The round since which held-out records are gathered.
+        renewed
+            A later such round for clients that began again alone, by name.
         """
         known = self._with(sent)
         begun, counts, means, shifts = (x.copy() for x in (known.since, known.counts, known.means, known.shifts))
-        changed = max(since(""), self.explained + 1)
+        changed = max(since, self.explained + 1)
         if changed > known.changed:
             shifts[:] = math.nan
         for name, moments in sent.items():
@@ -178,7 +184,7 @@ class InputBaseline:
                 continue
             i = known.clients.index(name)
             own = moments.aligned(known.features)
-            now = max(since(name), self.explained + 1)
+            now = max(changed, renewed.get(name, 0))
             if begun[i] < now:
                 # One that begins alone, after a drift of its own, says nothing of others.
                 shifts[i] = known._off(i, own) if begun[i] < changed == now else math.nan

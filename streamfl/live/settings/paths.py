@@ -21,6 +21,12 @@ def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, typ
     tables
         The models of tables. A path that the file does not name has its default there as well.
 
+    Raises
+    ------
+    UsageError
+        A file is only at the working directory, where such paths began until 0.2.0: without it members or keys would
+        silently be others.
+
     Examples
     --------
     >>> class Keys(BaseModel):
@@ -30,12 +36,6 @@ def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, typ
     {'keys': {'key': 'plant/host.key', 'members': 'plant/members.toml'}}
     >>> from_folder(Path("plant"), {"keys": {"key": "/etc/host.key", "members": 7}}, {"keys": Keys})
     {'keys': {'key': '/etc/host.key', 'members': 7}}
-
-    Raises
-    ------
-    UsageError
-        A file is only at the working directory, where such paths began until 0.2.0: without it members or keys would
-        silently be others.
     """
     moved = dict(given)
     for table, model in tables.items():

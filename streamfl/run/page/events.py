@@ -36,14 +36,15 @@ from streamfl.protocol.messages import (
 )
 from streamfl.records.values.times import FIRST, LAST
 from streamfl.run.evaluation.result import (
+    Dated,
     DatedInputsMoved,
     DatedInputsStuck,
     DatedLocalDrift,
     DatedNotice,
     DatedRestart,
+    dated,
 )
-from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
-from streamfl.run.report.display import notice_text
+from streamfl.run.report.display import announcement
 from streamfl.run.report.words import evidence
 from streamfl.run.summary import RoundSummary
 
@@ -63,7 +64,6 @@ SPANS = 16
 READINGS, SHARES = 4, 4
 
 Announced = Restarted | LocalDrift | InputsMoved | InputsStuck | Noticed
-Dated = DatedRestart | DatedLocalDrift | DatedInputsMoved | DatedInputsStuck | DatedNotice
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True, tag_field="type"):
@@ -230,7 +230,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case MemberChanged():
             return MemberEvent(at, plain(message.client), message.action, evicted=message.action == "evict")
         case Restarted() | LocalDrift() | InputsMoved() | InputsStuck() | Noticed():
-            return change_of(_dated(_sane(message)), at, clients)
+            return change_of(dated(_sane(message)), at, clients)
         case Ended():
             return Over(at)
     return None
@@ -370,19 +370,6 @@ def _times(times: tuple[int, int] | None) -> tuple[int, int] | None:
     return times if known else None
 
 
-def _dated(message: Announced) -> Dated:
-    match message:
-        case Restarted():
-            return DatedRestart.of(message)
-        case LocalDrift():
-            return DatedLocalDrift.of(message)
-        case InputsMoved():
-            return DatedInputsMoved.of(message)
-        case InputsStuck():
-            return DatedInputsStuck.of(message)
-    return DatedNotice.of(message)
-
-
 def change_of(found: Dated, at: int = 0, clients: int | None = None) -> AnnouncedChange:
     """Return the event of an announcement, which the log took at a time, in a federation of this many clients."""
     candidates, of_candidates = _candidates(found)
@@ -411,7 +398,7 @@ def change_of(found: Dated, at: int = 0, clients: int | None = None) -> Announce
         evidence=evidence(drift) if drift else "",
         candidates=candidates,
         of_candidates=of_candidates,
-        sentence=_sentence(found, clients),
+        sentence=announcement(found, clients),
         moved=tuple(
             (one.feature, finite(one.before), finite(one.after), one.of_clients if one.clients else 0)
             for one in found.moved[:LISTED]
@@ -429,17 +416,6 @@ _KINDS = {
     DatedInputsStuck: "inputs stuck",
     DatedNotice: "notice",
 }
-
-
-def _sentence(found: Dated, clients: int | None) -> str:
-    match found:
-        case DatedNotice():
-            return notice_text(found)
-        case DatedInputsMoved():
-            return moved_sentence(found, clients)
-        case DatedInputsStuck():
-            return stuck_sentence(found)
-    return sentence(found, clients=clients)
 
 
 def _candidates(found: Dated) -> tuple[tuple[tuple[str, float], ...], int]:

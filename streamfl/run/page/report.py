@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from streamfl.protocol.messages import Served
-from streamfl.run.evaluation.result import Result
+from streamfl.run.evaluation.result import Dated, Result
 from streamfl.run.page.document import document
-from streamfl.run.page.events import AnnouncedChange, Dated, Entry, Measured, change_of
+from streamfl.run.page.events import AnnouncedChange, Entry, Measured, change_of
 from streamfl.run.page.sections import Sections, card, compared, sections
 from streamfl.run.page.view import View
 from streamfl.run.report.story import delays, drifts_of_some, story

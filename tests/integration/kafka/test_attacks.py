@@ -306,9 +306,9 @@ def test_a_federation_keeps_working_after_models_that_nobody_can_score(begun, sm
 
 
 def test_a_federation_keeps_working_after_so_many_models_that_hosts_drop_the_true_ones(begun, small):
-    """A client keeps the last few arrivals of a model; of those of the open round it needs no other."""
+    """A client keeps the last few arrivals of a model. No round names the forged ones: those it could not detect."""
     for _ in range(2):
-        write_models(begun, np.ones((4, 2)), ahead=(1, 2, 3, 4))
+        write_models(begun, np.ones((4, 2)), ahead=(101, 102, 103, 104))
     goes_on(begun, small)
 
 

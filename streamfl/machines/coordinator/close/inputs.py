@@ -19,6 +19,7 @@ from streamfl.protocol.alarm import Alarm
 from streamfl.protocol.messages import (
     FeatureMoved,
     FeatureStuck,
+    HoldoutRule,
     InputsMoved,
     InputsStuck,
     LocalDrift,
@@ -74,7 +75,8 @@ def baseline_after(
     closing: Closing, decided: Decisions, state: CoordinatorState, announced: Sequence[Announcement]
 ) -> InputBaseline:
     """Return the means since held-out records have been gathered, or if there are none since the last restart."""
-    after = state.input_baseline.after(closing.means, since=_since(closing, state))
+    held = _held(closing, state)
+    after = state.input_baseline.after(closing.means, since=held.since, renewed=held.renewed)
     if any(isinstance(one, InputsMoved) for one in decided):
         after = replace(after, explained=state.round)
     if any(isinstance(one, Restart) for one in decided):
@@ -87,18 +89,17 @@ def baseline_after(
 
 def spread_baseline_after(closing: Closing, state: CoordinatorState) -> SpreadBaseline:
     """Return how far records lie from the middle since held-out records have been gathered, as `baseline_after`."""
-    held_since, explained = _since(closing, state), state.input_baseline.explained
+    held, explained = _held(closing, state), state.input_baseline.explained
     return state.spread_baseline.after(
         closing.spreads,
         registry=state.registry.version,
-        since=lambda client: max(held_since(client), explained + 1),
+        since=lambda client: max(held.since_at(client), explained + 1),
     )
 
 
-def _since(closing: Closing, state: CoordinatorState) -> Callable[[str], int]:
-    """Return since which round the held-out records of a client have been gathered."""
-    held = closing.opened.plan.held
-    return (lambda _: state.restarted + 1) if held is None else held.since_at
+def _held(closing: Closing, state: CoordinatorState) -> HoldoutRule:
+    """Return which records clients hold out, or since when there are any if they hold out none."""
+    return closing.opened.plan.held or HoldoutRule(per_label=0, since=state.restarted + 1)
 
 
 def spreads(closing: Closing, registry: Registry) -> dict[str, Spread]:

@@ -90,9 +90,9 @@ class Member:
         Anybody may have sent the Join of one that had left. So no round waits for it before it sends an update,
         unless `misses` is given: how many rounds it then has missed already.
         """
-        returns = self.left and misses is not None and not self.evicted
-        awaited = self.awaited and (not self.left or returns)
-        missed = misses if returns and misses is not None else 0
+        awaited, missed = self.awaited and not self.left, 0
+        if self.left and not self.evicted and misses is not None:
+            awaited, missed = self.awaited, misses
         member = replace(self.held_by(nonce), left=False, missed=missed, awaited=awaited, key=key)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
