@@ -2,7 +2,8 @@
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
@@ -11,6 +12,9 @@ import structlog
 from streamfl.printable import printable
 
 LOG = structlog.get_logger("streamfl.settings")
+
+# Seconds for which another library repeats nothing, and the most of its lines that are remembered meanwhile.
+PAUSE, MOST = 60.0, 1000
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -43,8 +47,41 @@ def configure(level: str, form: Literal["auto", "json", "text"], **process: str)
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(Seldom())
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     logging.basicConfig(handlers=[handler], level=max(LEVELS[level], logging.WARNING), force=True)
+
+
+class Seldom(logging.Filter):
+    """Lets through at most one line a minute of each kind of another library, with how many were left out.
+
+    A kind is what one place of its code logs. While a broker is gone, every connection of kafka-python complains at
+    every try.
+
+    Parameters
+    ----------
+    clock
+        Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said: dict[tuple[str, int], tuple[float, int]] = {}  # by place: when, and how many were left out since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is logged; it says how many were not."""
+        place, now = (record.pathname, record.lineno), self._clock()
+        at, more = self._said.get(place, (-PAUSE, 0))
+        if now - at < PAUSE:
+            self._said[place] = at, more + 1
+            return False
+        if len(self._said) >= MOST:
+            self._said.clear()
+        self._said[place] = now, 0
+        if more:
+            record.msg, record.args = f"{record.getMessage()} ({more} more like this were left out)", ()
+        return True
 
 
 def log_renamed(remedies: Iterable[str]) -> None:

@@ -105,12 +105,13 @@ class Entry(Event, frozen=True, tag="entry"):
 
 
 class Opened(Event, frozen=True, tag="opened"):
-    """A round is open."""
+    """A round is open; clients close their buffers after so many milliseconds, 0 if each when it is full."""
 
     entry: int
     round: int
     epoch: int
     resumed: bool
+    closes: int = 0
 
 
 class Scoring(Event, frozen=True, tag="scoring"):
@@ -217,7 +218,10 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case RoundClosed():
             return _entry(RoundSummary.of(message), at)
         case RoundOpened():
-            return Opened(at, whole(message.entry), whole(message.round), whole(message.epoch), message.resumed)
+            closes = whole(int(1000.0 * min(finite(message.closes) or 0.0, LARGEST)))
+            return Opened(
+                at, whole(message.entry), whole(message.round), whole(message.epoch), message.resumed, closes
+            )
         case Score():
             return Scoring(at, whole(message.round), len(message.slots))
         case Joined():

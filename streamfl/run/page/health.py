@@ -8,7 +8,8 @@ from streamfl.records.values.times import iso
 from streamfl.run.page.view import ClientView, View
 from streamfl.run.report.words import count, counted, ending, listed, measured
 
-# A federation has stalled if its log is silent for this many times as long as usual, and for a minute at least.
+# A federation has stalled if its log is silent for this many times as long as usual, or as clients gather records
+# for the open round, and for a minute at least.
 TIMES, MINUTE = 10, 60_000
 
 # A client is missing after this many rounds; so large a part of rejected records is worth a look.
@@ -40,7 +41,7 @@ def usually(view: View) -> float | None:
 
 def _usual(view: View) -> float:
     known = usually(view)
-    return MINUTE if known is None else known
+    return max(MINUTE if known is None else known, view.closes)
 
 
 def health(view: View, now: int | None = None) -> tuple[str, str]:

@@ -204,6 +204,7 @@ class View(msgspec.Struct):
 
     phase: str = "waiting"
     open_round: int = 0
+    closes: int = 0
     epoch: int = 0
     entry: int = 0
     time: int = 0
@@ -248,6 +249,7 @@ class View(msgspec.Struct):
                 self._close(event)
             case Opened():
                 self.phase, self.open_round, self.epoch = "gathering", event.round, event.epoch
+                self.closes = event.closes
                 self._begin(event.epoch, event.round)
             case Scoring():
                 self.phase, self.candidates = "scoring", event.candidates

@@ -72,6 +72,15 @@ def test_entries_that_teach_nothing_are_stalled_by_the_rule_of_the_coordinator()
     assert told(*messages, closed(16, [("a", 10)], correct=8))[1] == "well"
 
 
+def test_a_log_is_not_stalled_while_clients_gather_the_records_of_a_long_round():
+    def after(minutes, closes):
+        view = heard(joined("a"), *rounds(1, "a"), opened(2, closes=closes)).now
+        return health(view, view.time + 60_000 * minutes)[1]
+
+    assert [after(11, closes) for closes in (None, 60.0, 3600.0)] == ["stalled", "stalled", "well"]
+    assert after(601, 3600.0) == after(601, float("nan")) == "stalled"
+
+
 def test_rejected_records_and_a_federation_that_all_have_left_are_told():
     many = closed(1, [accepted("a", 8, rejected=2)], correct=8)
     assert told(joined("a"), many)[0] == "Not all is well: 20% of the newest records were rejected."
