@@ -223,7 +223,7 @@ class CoordinatorNode:
         due = wakes_at is not None and now >= wakes_at
         if due:
             self._carry_out(self.machine.handle(Tick(), now))
-        while self.machine.has_waiting_joins:
+        while self.machine.has_questions:
             self._carry_out(self.machine.answer(now))
         self._carry_out(self.machine.announce(now))
         self.finished = self._is_over and now >= self.machine.stays_until  # a client may have joined since

@@ -105,7 +105,7 @@ class Coordinator:
         self._recovery = Recovery(self._standing, recover)
         self._admission = Admission(settings, self._standing.kind, PartitionLogs(log_ends, log_ids), grants)
         self._announced: float | None = None
-        self._asked: dict[tuple[str, str], Join] = {}  # starts that have asked since the last `answer`
+        self._asked: dict[tuple[str, str], Join | Leave] = {}  # by start, its last question since the last `answer`
         self._singly = False  # one of them could not be answered, so each is answered for itself
         self._expected: dict[str, float] = {}  # members of which a start is to ask again, and until when
         self._warned: dict[str, str] = {}  # why a signer may not speak for them, by client
@@ -223,8 +223,8 @@ class Coordinator:
             if isinstance(event, Tick):
                 raise
             self._recovery.restore(before)
-            if isinstance(event, Join | Signed) and isinstance(join := _message(event), Join):
-                self._asked.pop((join.client, join.nonce), None)
+            if isinstance(event, Join | Leave | Signed) and isinstance(asked := _message(event), Join | Leave):
+                self._asked.pop((asked.client, asked.nonce), None)
             sender = None if isinstance(event, Unusable | Ordered) else sender_of(_message(event), self.state.members)
             return self._refuse_unhandled(event.client, sender, error, now)
 
@@ -259,7 +259,7 @@ class Coordinator:
             case Join():
                 return self._take_join(admitted, event.signer if isinstance(event, Signed) else None, now)
             case Leave():
-                return self._leave(admitted, now)
+                return self._take_leave(admitted, now)
             case Update():
                 self._unsaved.collect(admitted, self._admission.logs.ids_of(admitted), now)
             case Scores():
@@ -301,18 +301,18 @@ class Coordinator:
         return [Commit(tuple(told)), *self._finish()]
 
     @property
-    def has_waiting_joins(self) -> bool:
-        """Tell whether Joins wait for `answer`."""
+    def has_questions(self) -> bool:
+        """Tell whether Joins or Leaves wait for `answer`."""
         return bool(self._asked)
 
     def answer(self, now: float) -> list[CoordinatorDecision]:
-        """Answer the Joins that have come, in one transaction; called until none waits, after all that has arrived.
+        """Answer Joins and Leaves that have come, in one transaction; called until none waits, after all that arrived.
 
         If that raises, they are answered one by one, so that only those are refused that cannot be answered.
         """
         asked = [*self._asked.values()][: 1 if self._singly else None]
-        for join in asked:
-            del self._asked[join.client, join.nonce]
+        for question in asked:
+            del self._asked[question.client, question.nonce]
         self._singly = self._singly and bool(self._asked)
         before = self._standing.unsaved.copy()
         try:
@@ -324,16 +324,16 @@ class Coordinator:
                 raise
             self._recovery.restore(before)
             if len(asked) > 1:
-                self._asked = {(join.client, join.nonce): join for join in asked} | self._asked
+                self._asked = {(question.client, question.nonce): question for question in asked} | self._asked
                 self._singly = True
                 return []
-            (join,) = asked
-            sender = sender_of(join, self.state.members)
-            return self._refuse_unhandled(join.client, sender, error, now)
+            (question,) = asked
+            sender = sender_of(question, self.state.members)
+            return self._refuse_unhandled(question.client, sender, error, now)
 
-    def _answers(self, asked: Sequence[Join], now: float) -> list[CoordinatorDecision]:
-        """Return the answers to some Joins; after them comes what the clients need for the open round."""
-        decisions = [one for join in asked for one in self._follow(self._answer(join, now), now)]
+    def _answers(self, asked: Sequence[Join | Leave], now: float) -> list[CoordinatorDecision]:
+        """Return the answers to some questions; after them comes what clients that join need for the open round."""
+        decisions = [one for question in asked for one in self._follow(self._answer(question, now), now)]
         told = (message for one in decisions if isinstance(one, Commit | Publish) for message in one.messages)
         return (
             [*decisions, Publish(messages(self._standing, now))]
@@ -341,12 +341,14 @@ class Coordinator:
             else decisions
         )
 
-    def _answer(self, join: Join, now: float) -> list[CoordinatorDecision]:
-        """Answer a Join, if there is still room for its client."""
-        wrong = self._admission.wrong_join(join, self.state, self._unsaved)
+    def _answer(self, question: Join | Leave, now: float) -> list[CoordinatorDecision]:
+        """Answer a Leave; or a Join, if there is still room for its client."""
+        if isinstance(question, Leave):
+            return self._leave(question, now)
+        wrong = self._admission.wrong_join(question, self.state, self._unsaved)
         if wrong is not None:
-            return [self._fault(join.client, sender_of(join, self.state.members), wrong)]
-        return self._join(join, now)
+            return [self._fault(question.client, sender_of(question, self.state.members), wrong)]
+        return self._join(question, now)
 
     def announce(self, now: float) -> list[CoordinatorDecision]:
         """Announce new refusals; called after all messages that have arrived were handled.
@@ -374,6 +376,14 @@ class Coordinator:
         if self.phase is Phase.GATHERING:
             return self._join(join, now)
         self._asked[join.client, join.nonce] = join
+        return []
+
+    def _take_leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
+        """Take a Leave, and keep it as a Join: a host that ends sends those of all its clients at once."""
+        if self.phase is Phase.GATHERING:
+            return self._leave(leave, now)
+        self._asked.pop((leave.client, leave.nonce), None)  # it comes after what this start asked before
+        self._asked[leave.client, leave.nonce] = leave
         return []
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:

@@ -173,7 +173,7 @@ def handled(machine: Client | Coordinator, event: Any, now: float) -> list[Any]:
 def answered(machine: Coordinator, now: float) -> list[Any]:
     """Answer the clients that have asked."""
     decisions: list[Any] = []
-    while machine.has_waiting_joins:
+    while machine.has_questions:
         decisions += machine.answer(now)
     return decisions
 

@@ -4,11 +4,11 @@ from collections import deque
 
 import numpy as np
 import pytest
-from unit.machines.script import answer, begun, broadcast, coordinator, join
+from unit.machines.script import answer, begun, broadcast, coordinator, join, leave
 
 from streamfl.machines.client.intake.buffer import Buffer
 from streamfl.machines.coordinator.machine import Coordinator
-from streamfl.protocol.messages import Fenced, Joined, RoundOpened
+from streamfl.protocol.messages import Fenced, Joined, Left, RoundOpened
 from streamfl.protocol.records import Batch, Span
 from streamfl.runtime.log.links import Links
 from streamfl.runtime.log.partition import LogSource
@@ -72,6 +72,25 @@ def test_starts_that_do_not_know_the_present_ones_are_told_these_and_nothing_els
     assert all(isinstance(one, Fenced) for one in answers)
 
 
+def test_clients_that_leave_together_are_answered_by_one_commit_and_the_end_follows_the_last_of_them():
+    node, link = federation(CLIENTS)
+    link.arrived.extend(leave(f"c{i}") for i in range(1, CLIENTS))
+    node.step(0.0)
+    assert [one.client for one in link.published if isinstance(one, Left)] == [f"c{i}" for i in range(1, CLIENTS)]
+    assert (link.commits, node.finished) == (1, False)
+    link.arrived.append(leave("c0"))
+    node.step(1.0)
+    assert (link.commits, node.finished) == (2, True)
+
+
+def test_a_start_that_joins_right_after_the_one_before_it_has_left_is_a_member():
+    node, link = federation(2)
+    link.arrived.extend([leave("c0"), join("c0", start=2)])
+    node.step(0.0)
+    assert [type(one) for one in link.published if isinstance(one, Left | Joined)] == [Left, Joined]
+    assert not node.machine.state.members["c0"].left
+
+
 def test_an_update_that_arrives_with_a_join_counts_and_the_answer_says_so():
     node, link = federation(2)
     opened = node.machine._unsaved.open_round.message
@@ -95,7 +114,7 @@ def test_one_join_that_cannot_be_answered_is_refused_and_the_others_are_answered
     for name in ("c2", "bad", "c3"):
         machine.handle(join(name), 0.0)
     decisions = []
-    while machine.has_waiting_joins:
+    while machine.has_questions:
         decisions += machine.answer(0.0)
     assert [one.client for one in broadcast(decisions, Joined)] == ["c2", "c3"]
     assert machine.state.refused == 1

@@ -465,7 +465,7 @@ class Saved:
             for decision in self.machine.handle(event, now):
                 decisions.append(decision)
                 self.carry_out(decision)
-            while self.machine.has_waiting_joins:
+            while self.machine.has_questions:
                 for decision in self.machine.answer(now):
                     decisions.append(decision)
                     self.carry_out(decision)
@@ -503,7 +503,7 @@ def handled(saved, message, at):
         resumed = code.co_flags & inspect.CO_GENERATOR  # also to be closed, where nothing can be raised
         if event != "call" or raised or resumed or not code.co_filename.startswith(HERE):
             return
-        count += code.co_name not in ("handle", "has_waiting_joins", "answer", "copy", "__copy__")
+        count += code.co_name not in ("handle", "has_questions", "answer", "copy", "__copy__")
         if count == at:
             raised = f"{Path(code.co_filename).name}: {code.co_name}"
             raise ValueError("injected")
@@ -511,7 +511,7 @@ def handled(saved, message, at):
     sys.setprofile(profile)
     try:
         decisions = saved.machine.handle(message, 0.0)
-        if saved.machine.has_waiting_joins:
+        if saved.machine.has_questions:
             decisions += saved.machine.answer(0.0)
     finally:
         sys.setprofile(None)
