@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
-from streamfl.learning.drift.means import PAIRS, Means, room_for, short
+from streamfl.learning.drift.means import PAIRS, RoundMeans, as_float32, room_for
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureMoved
 from streamfl.protocol.moments import Moments
@@ -112,7 +112,7 @@ class Inputs:
             known = replace(known, drift=t, told=())
         if not means or not known.features:
             return known, ()
-        sent = Means.of(known.clients, known.features, means)
+        sent = RoundMeans.of(known.clients, known.features, means)
         off = known._off(sent)
         waits = np.logical_or(*((_SIGNS * off >= OFF) & (known.sums[_UP:, sent.at] < _WAITED)))
         known = known._weighed(t, sent, off)
@@ -169,13 +169,13 @@ class Inputs:
             since=np.pad(self.since, ((0, 0), (0, d))),
         )
 
-    def _known(self, sent: Means) -> BoolArray:
+    def _known(self, sent: RoundMeans) -> BoolArray:
         """Return which means are compared: those of enough records, with a baseline of enough means; shape (n, d)."""
         records = np.minimum(ENOUGH, PART / np.maximum(self.sums[_OF_ONE, sent.at], _TINY))
         known: BoolArray = (self.sums[_COUNT, sent.at] >= KNOWN) & ~np.isnan(sent.mean) & (sent.records >= records)
         return known
 
-    def _off(self, sent: Means) -> FloatArray:
+    def _off(self, sent: RoundMeans) -> FloatArray:
         """Return by how many deviations each mean lies off its baseline, 0 if that is not known; shape (n, d).
 
         A mean of fewer records than those of the baseline deviates more, by the square root if these are independent.
@@ -195,7 +195,7 @@ class Inputs:
         found: FloatArray = np.where(counts, np.clip(nearer, -_FARTHEST, _FARTHEST), 0.0)
         return found
 
-    def _weighed(self, t: int, sent: Means, off: FloatArray) -> "Inputs":
+    def _weighed(self, t: int, sent: RoundMeans, off: FloatArray) -> "Inputs":
         """Return the same with the evidence of a round."""
         known = self._known(sent)
         e = np.where(known, _evidence(off, self.sums[_COUNT, sent.at] - 1.0), 0.0)
@@ -208,7 +208,7 @@ class Inputs:
         gave[sent.at[(first & (e.max(axis=0) >= STRONG)).any(axis=1)]] = t
         mixed = np.where(first, np.log1p(JOINED * np.expm1(np.minimum(e, MOST))), 0.0).sum(axis=1)
         common = np.where(first.any(axis=0), _added(self.common, mixed), self.common)
-        found = replace(self, sums=short(sums), gave=gave, common=common)
+        found = replace(self, sums=as_float32(sums), gave=gave, common=common)
         return replace(found, since=np.where(quiet & (found._evidence() >= 0.0), t, self.since))
 
     def _evidence(self) -> FloatArray:
@@ -228,7 +228,7 @@ class Inputs:
         alone: FloatArray = self.sums[_UP:] - math.log(2 * d * clients)
         return alone
 
-    def _moved(self, sent: Means, off: FloatArray, level: float, *, is_whole: bool) -> tuple[FeatureMoved, ...]:
+    def _moved(self, sent: RoundMeans, off: FloatArray, level: float, *, is_whole: bool) -> tuple[FeatureMoved, ...]:
         """Return the features whose evidence reaches a level, with the clients that more probably moved than not."""
         count, mean, evidence = self.sums[_COUNT, sent.at], self.sums[_MEAN, sent.at], self._evidence()
         known, e = self._known(sent), _evidence(off, count - 1.0)
@@ -248,12 +248,12 @@ class Inputs:
             for way, j in sorted(found, key=lambda one: -float(evidence[one[0], one[1]]))[:NAMED]
         )
 
-    def _named(self, sent: Means, known: BoolArray, which: BoolArray, *, is_whole: bool) -> tuple[str, ...]:
+    def _named(self, sent: RoundMeans, known: BoolArray, which: BoolArray, *, is_whole: bool) -> tuple[str, ...]:
         """Return the names of clients; none if these are all whose means are known."""
         everyone = is_whole and bool(which[known].all())
         return () if everyone else tuple(sorted(self.clients[i] for i in sent.at[which])[:NAMED])
 
-    def _entered(self, t: int, sent: Means, waits: Any) -> "Inputs":
+    def _entered(self, t: int, sent: RoundMeans, waits: Any) -> "Inputs":
         """Return the same with the last means in baselines, and those of the round as last ones unless they wait."""
         of = t - self.entered[sent.at] >= APART
         takes = of[:, None] & ~waits & ~np.isnan(sent.mean)
@@ -273,9 +273,9 @@ class Inputs:
             np.where(takes, sent.mean, last),
         )
         entered[sent.at[of]] = t
-        return replace(self, sums=short(sums), entered=entered)
+        return replace(self, sums=as_float32(sums), entered=entered)
 
-    def _widened(self, sent: Means, off: FloatArray, found: BoolArray) -> "Inputs":
+    def _widened(self, sent: RoundMeans, off: FloatArray, found: BoolArray) -> "Inputs":
         """Return the same after a finding: the baselines concerned have the old level and the new one."""
         which = (_SIGNS * off >= 1.0) & found[:, None, :]
         there, features = which.any(axis=0), found.any(axis=0)
@@ -285,7 +285,7 @@ class Inputs:
         sums[_MEAN, sent.at], sums[_SQUARES, sent.at] = mean + half, squares + count * half**2
         sums[_LAST, sent.at] = np.where(there, np.nan, last)
         sums[_UP:, :, features] = 0.0
-        return replace(self, sums=short(sums), common=np.where(features, 0.0, self.common))
+        return replace(self, sums=as_float32(sums), common=np.where(features, 0.0, self.common))
 
 
 def _evidence(off: FloatArray, freedom: FloatArray) -> FloatArray:

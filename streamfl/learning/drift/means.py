@@ -16,7 +16,7 @@ PAIRS = 2**16
 _LARGEST = 1e15
 
 
-class Means(NamedTuple):
+class RoundMeans(NamedTuple):
     """What some clients sent in a round: their places; and numbers, means and deviations of values, shape (n, d)."""
 
     at: IntArray
@@ -25,11 +25,11 @@ class Means(NamedTuple):
     deviation: FloatArray
 
     @classmethod
-    def of(cls, clients: Iterable[str], features: tuple[str, ...], sent: Mapping[str, Moments]) -> "Means":
+    def of(cls, clients: Iterable[str], features: tuple[str, ...], sent: Mapping[str, Moments]) -> "RoundMeans":
         """Return what was sent, by the places of these clients and features; a mean of no value is NaN.
 
         >>> sent = {"c1": Moments.of(("y", "x"), np.array([[1.0, 2.0], [3.0, 6.0]]))}
-        >>> means = Means.of(("c0", "c1"), ("x", "z"), sent)
+        >>> means = RoundMeans.of(("c0", "c1"), ("x", "z"), sent)
         >>> means.at, means.records, means.mean, means.deviation
         (array([1]), array([[2., 0.]]), array([[ 4., nan]]), array([[2., 0.]]))
         """
@@ -57,7 +57,7 @@ def room_for(
     return clients, names[: max(len(features), PAIRS // max(1, len(clients)))]
 
 
-def short(sums: FloatArray) -> FloatArray:
+def as_float32(sums: FloatArray) -> FloatArray:
     """Return numbers as float32 has them: they take half the bytes."""
     found: FloatArray = np.clip(sums, -1e38, 1e38).astype(np.float32).astype(np.float64)
     return found

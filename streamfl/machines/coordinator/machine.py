@@ -306,7 +306,7 @@ class Coordinator:
         return bool(self._asked)
 
     def answer(self, now: float) -> list[CoordinatorDecision]:
-        """Answer Joins and Leaves that have come, in one transaction; called until none waits, after all that arrived.
+        """Answer the Joins and Leaves that have come, in one transaction; called until none waits.
 
         If that raises, they are answered one by one, so that only those are refused that cannot be answered.
         """

@@ -28,7 +28,7 @@ from streamfl.online.native.merging.on_grids import ON_GRIDS
 from streamfl.online.native.merging.way import Raw, Way
 from streamfl.online.native.mixture import Mixture, room
 from streamfl.online.native.private.last_answer import (
-    NOTHING_SAID,
+    NO_PAST_ANSWERS,
     LastAnswer,
     PastPrediction,
     no_last_answer,
@@ -403,7 +403,7 @@ class NativeLearner:
         return int(self._models.weights.shape[-1])
 
     def past_prediction(self) -> PastPrediction | None:
-        """Return what was said of the record that was predicted last; None without an outer mixture, or any label."""
+        """Return the answer to the record that was predicted last; None without an outer mixture, or any label."""
         return self.last.past_prediction(float(self._models.centre[0])) if self.last and self.columns else None
 
     @property
@@ -548,8 +548,8 @@ class NativeLearner:
     ) -> FloatArray:
         """Predict every record, then learn it, in order.
 
-        The outer mixture learns a record by what was said when it was answered: by these predictions, without what
-        is known only since then, such as the column of a label that the record itself brings.
+        The outer mixture learns a record by the answer that was given when it came: by these predictions, without
+        what is known only since then, such as the column of a label that the record itself brings.
 
         Parameters
         ----------
@@ -561,7 +561,7 @@ class NativeLearner:
             The predictions of the expert `rounds`: probabilities of the first labels of this learner, shape
             (n, labels), or targets, shape (n, 1). None: it makes none.
         past
-            What was said of each record when it was answered; None: they are answered now.
+            The answer to each record when it came; None: they are answered now.
 
         Returns
         -------
@@ -574,13 +574,13 @@ class NativeLearner:
         parts: list[FloatArray] = []
         rounds = np.zeros((len(X), 0)) if rounds is None else rounds
         for rows in self._parts(features, X, y, labels):
-            i, before, said = rows.start, None, () if past is None else past[rows]
+            i, before, answers = rows.start, None, () if past is None else past[rows]
             if not self._knows(y, labels, i) or self._new(features, X[i]):
                 before = self.predicted(features, X[i : i + 1], rounds[i : i + 1])
-                said = said or (self.past_prediction(),)
+                answers = answers or (self.past_prediction(),)
                 self._add_names(features, X[i], None if self.settings.targets else labels[int(y[i])])
             outputs = np.zeros((rows.stop - i, self._models.weights.shape[-1]))
-            self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs, said)
+            self._run(features, X[rows], rounds[rows], self._truths(y[rows], labels), outputs, answers)
             if before is not None:  # predicted before its new names were known
                 outputs[0, : before.shape[1]], outputs[0, before.shape[1] :] = before[0], 0.0
             parts.append(outputs)
@@ -646,13 +646,13 @@ class NativeLearner:
         """Predict and learn records without new names: see `predict_and_learn`."""
         self._last_prediction = None  # the mixture learns from what it mixed last
         learnt, near = len(truths), self.near
-        said = self.last.said(past, truths) if past and self.last else NOTHING_SAID
+        answers = self.last.past_answers(past, truths) if past and self.last else NO_PAST_ANSWERS
         if learnt:
             self._make_room_for(learnt)
         arguments = self._kept_arguments()
         touched, seen = self._table.room_for(learnt), self._agreed.seen + self.records
         X, rounds, remembered = self._aligned(features, X), plain(rounds), 0 if near is None else near.seen
-        if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, said, outputs, touched):
+        if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, answers, outputs, touched):
             raise BrokenInvariantError(NOT_FITTING)
         if not learnt:
             return

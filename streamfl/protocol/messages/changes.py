@@ -39,7 +39,7 @@ class FeatureStuck:
     client: str
     value: float  # the one that it repeats, in its own unit; in six digits
     since: int = 0  # the round of the first description in which all its values were equal
-    evidence: float = 0.0  # the logarithm of the evidence; see `streamfl.learning.drift.standstill`
+    evidence: float = 0.0  # the logarithm of the evidence; see `streamfl.learning.drift.stuck_sensors`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from streamfl.errors import PeerError
 from streamfl.learning.drift.input_baseline import InputBaseline
 from streamfl.learning.drift.inputs import Inputs
 from streamfl.learning.drift.spread_baseline import SpreadBaseline
-from streamfl.learning.drift.standstill import StuckSensors
+from streamfl.learning.drift.stuck_sensors import StuckSensors
 from streamfl.learning.influence import Influence
 from streamfl.learning.objectives import SeenLabels
 from streamfl.learning.profiles.base import Profile

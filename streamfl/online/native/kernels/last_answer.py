@@ -41,13 +41,13 @@ LAST_TARGET = np.dtype([
 ])  # fmt: skip
 
 
-# Whether what was said of a record compares the experts; and the column of the last label, or of targets what
-# `LAST_TARGET` had and the centre, NaN before any.
-THEN = np.dtype([(name, np.float64) for name in ("compares", "label", "seen", "target", "error", "centre")])
+# Of a record when it was answered: whether the answer compares the experts; and the column of the last label, or of
+# targets what `LAST_TARGET` had and the centre, NaN before any.
+WHEN_ANSWERED = np.dtype([(name, np.float64) for name in ("compares", "label", "seen", "target", "error", "centre")])
 
 
-class Said(NamedTuple):
-    """Of answered records, what was known then, shape (n,), and said: parts of `Predictions`, (n, 3 E + 3, C)."""
+class PastAnswers(NamedTuple):
+    """What was known when records were answered, shape (n,), and the answers: parts of `Predictions`, (n, 3 E + 3, C)."""
 
     then: npt.NDArray[np.void]
     parts: FloatArray
@@ -146,13 +146,13 @@ def learn_last_answer(last: Last, truth: float, centre: float, targets: bool) ->
 
 
 @inner
-def learn_outer(last: Last, said: Said, i: int, truth: float, centre: float, targets: bool) -> None:
+def learn_outer(last: Last, past: PastAnswers, i: int, truth: float, centre: float, targets: bool) -> None:
     """Learn row i as predicted last or, if `said` has it, by what was known and said when it was answered."""
     held, predictions = last.target[0], last.predictions
-    if i >= len(said.then):
+    if i >= len(past.then):
         learn_last_answer(last, truth, centre, targets)
-    elif said.then[i].compares:
-        then, parts, experts = said.then[i], said.parts, len(predictions.by_expert)
+    elif past.then[i].compares:
+        then, parts, experts = past.then[i], past.parts, len(predictions.by_expert)
         last.label[0] = int(then.label)
         if targets:
             held.seen, held.target, held.error = then.seen, then.target, then.error

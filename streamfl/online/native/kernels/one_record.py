@@ -13,7 +13,7 @@ from streamfl.online.native.kernels.compiled import inner, released
 from streamfl.online.native.kernels.ferns import Tests, find_cells
 from streamfl.online.native.kernels.last_answer import (
     Last,
-    Said,
+    PastAnswers,
     correct_last_target,
     learn_outer,
     mix_last_answer,
@@ -158,7 +158,14 @@ def mean_of_awake(by_expert: FloatArray, awake: BoolArray) -> float:
 
 @inner
 def learn(
-    learning: Learning, remembered: int, X: FloatArray, i: int, truth: float, said: Said, seen: int, touched: Touched
+    learning: Learning,
+    remembered: int,
+    X: FloatArray,
+    i: int,
+    truth: float,
+    past: PastAnswers,
+    seen: int,
+    touched: Touched,
 ) -> None:
     """Learn row i, which was predicted last; `truth` is the column of its label, or its target."""
     models, predictions = learning.models, learning.predictions
@@ -177,7 +184,7 @@ def learn(
     if len(learning.own.weights):
         own_learns(learning.own, X, i, truth, models.centre[0], learning.targets)
     if len(learning.last.predictions.by_expert):
-        learn_outer(learning.last, said, i, truth, models.centre[0], learning.targets)
+        learn_outer(learning.last, past, i, truth, models.centre[0], learning.targets)
     for m in range(models.weights.shape[1]):
         errors[m, 0 if learning.targets else int(truth)] -= target if learning.targets else 1.0
         if not learning.mixing.awake[m]:
@@ -282,13 +289,13 @@ def predict_and_learn(
     X: FloatArray,
     rounds: FloatArray,
     truths: FloatArray,
-    said: Said,
+    past: PastAnswers,
     predicted: FloatArray,
     touched: Touched,
 ) -> bool:
     """Predict every record, then learn it, in order.
 
-    `said` has what was said of the first records when they were answered, of none if they are answered now.
+    `past` has the answers to the first records, those given when they came; none if they are answered now.
     Predictions are written to `predicted`, shape (n, C); without rows there, none are made. A record that is learnt
     without being predicted must be the one that was predicted last. Without `truths` nothing is learnt, and the last
     answer predicts the first record only: it was learnt to predict the next one, and would be as sure of all others.
@@ -311,7 +318,7 @@ def predict_and_learn(
                 predicted[i, 0] = min(max(predicted[i, 0], least), largest)
         if len(truths):
             count_in(learning.scales, X, i)
-            learn(learning, remembered, X, i, truths[i], said, seen + i + 1, touched)
+            learn(learning, remembered, X, i, truths[i], past, seen + i + 1, touched)
             touched.counted[0].records += 1
             remembered += 1
     return True

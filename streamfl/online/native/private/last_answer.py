@@ -14,9 +14,9 @@ from streamfl.online.native.kernels.last_answer import (
     LAST,
     LAST_TARGET,
     OTHERS,
-    THEN,
+    WHEN_ANSWERED,
     Last,
-    Said,
+    PastAnswers,
     begin_to_mix,
 )
 from streamfl.online.native.kernels.mixing import MIXTURES, Predictions
@@ -25,18 +25,18 @@ from streamfl.online.native.private.last_answer_state import LastAnswerState
 from streamfl.online.native.private.own import with_gone
 from streamfl.protocol.native.settings import FOLLOWING, NONE
 
-# Nothing that was said before: records are learnt as they are predicted.
-NOTHING_SAID = Said(np.zeros(0, THEN), np.zeros((0, 0, 0)))
+# No records were answered before: they are learnt as they are predicted.
+NO_PAST_ANSWERS = PastAnswers(np.zeros(0, WHEN_ANSWERED), np.zeros((0, 0, 0)))
 
 
 class PastPrediction(NamedTuple):
-    """What was known when a record was answered, and what the outer mixture said of it."""
+    """What was known when a record was answered, and the answer of the outer mixture."""
 
     known: str | float | None  # the last label or target; None before any
     error: float  # the last error of targets
     centre: float  # from which targets are measured; NaN before any
     labels: tuple[str, ...]  # of the columns
-    parts: FloatArray  # what was said, shape (3 E + 3, columns): see `Said`
+    parts: FloatArray  # the answer, shape (3 E + 3, columns): see `PastAnswers`
 
 
 @dataclass
@@ -132,8 +132,8 @@ class LastAnswer:
 
     def past_prediction(self, centre: float) -> PastPrediction:
         """Return what is known now, and what was said of the record that was mixed last."""
-        said = self._predictions
-        parts = np.vstack([said.by_expert, said.bounded, said.centred, said.by_mixture])
+        made = self._predictions
+        parts = np.vstack([made.by_expert, made.bounded, made.centred, made.by_mixture])
         return PastPrediction(*self.known, centre, self._present, parts)
 
     @property
@@ -141,13 +141,13 @@ class LastAnswer:
         """Return the labels of the columns; those that are gone have none."""
         return self._labels[: len(self._predictions.mixed)]
 
-    def said(self, past: Sequence[PastPrediction | None], truths: FloatArray) -> Said:
-        """Return what was said of some records, as the compiled loops take it; `truths` are their labels or targets.
+    def past_answers(self, past: Sequence[PastPrediction | None], truths: FloatArray) -> PastAnswers:
+        """Return the answers to some records, as the compiled loops take them; `truths` are their labels or targets.
 
         None stands for a record of which nothing is kept. Of this, and of a label that had no column, which no expert
         could have said, only the last answer is learnt.
         """
-        then, present = np.zeros(len(past), THEN), self._present
+        then, present = np.zeros(len(past), WHEN_ANSWERED), self._present
         then["label"] = NONE
         parts = np.zeros((len(past), 3 * self.mixture.experts + MIXTURES, len(self._predictions.mixed)))
         for i, one in enumerate(past):
@@ -158,7 +158,7 @@ class LastAnswer:
             target = one.known if isinstance(one.known, float) else 0.0
             then[i] = compares, label, one.known is not None, target, one.error, one.centre
             parts[i] = _over(one, present)
-        return Said(then, parts)
+        return PastAnswers(then, parts)
 
     def state(self) -> LastAnswerState:
         """Return the state to be saved."""

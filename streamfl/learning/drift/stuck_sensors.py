@@ -22,7 +22,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
 from streamfl.learning.drift.inputs import APART_AT_ALL, ENOUGH, FOLLOWS, NAMED, RARE
-from streamfl.learning.drift.means import PAIRS, Means, room_for, short
+from streamfl.learning.drift.means import PAIRS, RoundMeans, as_float32, room_for
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureStuck
 from streamfl.protocol.moments import Moments
@@ -80,7 +80,7 @@ class StuckSensors:
         known = self._with(sent)
         if not sent or not known.features:
             return known, ()
-        known = known._followed(t, Means.of(known.clients, known.features, sent))
+        known = known._followed(t, RoundMeans.of(known.clients, known.features, sent))
         evidence = known._evidence()
         found = np.argwhere(evidence >= known.threshold).tolist()
         found = sorted(found, key=lambda at: -float(evidence[at[0], at[1]]))[:NAMED]
@@ -123,7 +123,7 @@ class StuckSensors:
         sums[_VALUE, len(self.clients) :], sums[_VALUE, :, len(self.features) :] = np.nan, np.nan
         return replace(self, clients=clients, features=features, sums=sums)
 
-    def _followed(self, t: int, sent: Means) -> "StuckSensors":
+    def _followed(self, t: int, sent: RoundMeans) -> "StuckSensors":
         """Return the same with the descriptions of a round."""
         varied, still, spell, longest, usual, value, since, told = self.sums[:, sent.at]
         mean, deviation = sent.mean, sent.deviation
@@ -148,7 +148,7 @@ class StuckSensors:
         value = np.where(there, mean, value)
         sums = self.sums.copy()
         sums[:, sent.at] = varied * fewer, still * fewer, spell, longest, usual, value, since, told
-        return replace(self, sums=short(sums))
+        return replace(self, sums=as_float32(sums))
 
     def _evidence(self) -> FloatArray:
         """Return the logarithm of the evidence of each spell that can be told, -infinity of others."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamfl.learning.drift.inputs import RARE
 from streamfl.learning.drift.means import PAIRS
-from streamfl.learning.drift.standstill import FOLLOWS, StuckSensors, evidence_of
+from streamfl.learning.drift.stuck_sensors import FOLLOWS, StuckSensors, evidence_of
 from streamfl.protocol.moments import Moments
 from streamfl.wire import codec
 
