@@ -47,7 +47,7 @@ WHEN_ANSWERED = np.dtype([(name, np.float64) for name in ("compares", "label", "
 
 
 class PastAnswers(NamedTuple):
-    """What was known when records were answered, shape (n,), and the answers: parts of `Predictions`, (n, 3 E + 3, C)."""
+    """What was known when records were answered, (n,), and the answers: parts of `Predictions`, (n, 3 E + 3, C)."""
 
     then: npt.NDArray[np.void]
     parts: FloatArray
