@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka import TopicPartition
+from kafka.errors import KafkaConnectionError
 
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.runtime.ports import Placement, ReadingCounts
@@ -83,3 +84,17 @@ def test_the_marker_of_a_transaction_at_the_end_of_a_log_is_no_backlog() -> None
     log.at[C0] = 2
     assert reading.backlog() == {"r.c0/0": 0}
     assert not reading.is_behind
+
+
+def test_the_backlog_is_told_by_what_was_read_while_the_brokers_do_not_answer() -> None:
+    log = Partitions({C0: [GOOD] * 5}, 2)
+    reading = feed(log, Placement(("r.*",)), drop=("device",))
+    read(reading, 1)
+
+    def away(partition: TopicPartition) -> int:
+        raise KafkaConnectionError(f"no broker has {partition}")
+
+    log.position = away  # type: ignore[method-assign]
+    reading.note_ends()
+    assert (reading.backlog(), reading.is_behind) == ({"r.c0/0": 3}, True)
+    assert not any(source.at_end for source in reading.sources.values())
