@@ -280,20 +280,21 @@ def alert(path: Path, assignments: tuple[str, ...], *, is_test: bool) -> None:
 @click.option("--json", "programs", is_flag=True, help="Write a line of JSON for each, for programs.")
 def watch(path: Path, assignments: tuple[str, ...], rounds: int | None, *, from_start: bool, programs: bool) -> None:
     """Show a federation's rounds and restarts as they happen."""
-    from streamfl.live.operator.watch import Paces, as_json, heard, reader, standing  # noqa: PLC0415
+    from streamfl.live.operator.watch import Paces, as_json, heard, patient, reader, standing  # noqa: PLC0415
     from streamfl.live.operator.watch import watch as show  # noqa: PLC0415
 
     settings, connector = _connected(path, assignments, "reader")
-    console, last, paces = terminal(), None if from_start else 0, Paces()
+    console, last, paces = terminal(errors=programs), None if from_start else 0, Paces()
     with closing(reader(lambda: connector.watcher(last=last, letters=False), console)) as watcher:
+        messages = heard(patient(watcher.read, console), paces)
         if programs:
-            for line in as_json(heard(watcher, paces), rounds, paces):
+            for line in as_json(messages, rounds, paces):
                 write_output(line)
             return
         opened = None if from_start else connector.open_round()
         if not from_start:
             print_line(console, standing(settings.federation.name, opened))
-        show(heard(watcher, paces), console, rounds=rounds, opened=opened, paces=paces)
+        show(messages, console, rounds=rounds, opened=opened, paces=paces)
 
 
 @live.command()

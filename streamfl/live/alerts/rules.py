@@ -36,6 +36,9 @@ from streamfl.run.summary import RoundSummary
 # The most clients, labels and features that an alert names.
 LISTED = 20
 
+# Seconds without an answer of the log after which people are told: brokers that restart are back before.
+AWAY = 60.0
+
 KINDS: Mapping[type[Dated], AlertKind] = {
     DatedRestart: "drift",
     DatedLocalDrift: "local-drift",
@@ -93,11 +96,12 @@ one that joins'])
     _silent: set[str] = field(default_factory=set)
     _lateness: Lateness = field(default_factory=Lateness)
     _learnt: float = 0.0
+    _answered: float = 0.0  # when the log was last known to answer
     _is_stalled: bool = False
 
     def begin(self, now: float) -> None:
         """Count time from now on, and look at every client afresh: what was heard so far is history."""
-        self._learnt, self._is_stalled = now, False
+        self._learnt, self._answered, self._is_stalled = now, now, False
         self._lateness = Lateness()
         self._silent.clear()
 
@@ -135,19 +139,23 @@ one that joins'])
         return []
 
     def idle(self, now: float, time: float, reason: str = "") -> list[Alert]:
-        """Return that the federation is stalled, once, if no record was learnt for too long.
+        """Return that the federation is stalled, once, if no record was learnt, or the log was silent, for too long.
 
         Parameters
         ----------
         reason
             Why nothing can be heard; empty if the log answers.
         """
-        silent = now - self._learnt
-        if self.stalled_after is None or silent < self.stalled_after or self._is_stalled or self._outlook.is_paused:
+        self._answered = self._answered if reason else now
+        silent, away = now - self._learnt, now - self._answered
+        if away >= AWAY:
+            why = f"the log has not answered for {away:.0f} s: {reason}"
+        elif self.stalled_after is None or silent < self.stalled_after or self._outlook.is_paused:
             return []
-        self._is_stalled = True
-        why = reason or self._outlook.waits_for()
-        return [self._alert("stalled", f"no record was learnt for {silent:.0f} s: {why}", time)]
+        else:
+            why = f"no record was learnt for {silent:.0f} s: {self._outlook.waits_for()}"
+        told, self._is_stalled = self._is_stalled, True
+        return [] if told else [self._alert("stalled", why, time)]
 
     def _goes_on(self, closed: RoundClosed, now: float, time: float) -> list[Alert]:
         silent, was_stalled = now - self._learnt, self._is_stalled

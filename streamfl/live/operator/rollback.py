@@ -23,7 +23,7 @@ def past_model(connector: Connector, entry: int) -> str:
     if state is None or not 1 <= entry <= closed:
         raise UsageError(f"there is no entry {entry}: entries 1 to {closed} are closed")
     with closing(connector.watcher(last=None, letters=False)) as watcher:
-        past = round_of(entry, heard(watcher))
+        past = round_of(entry, heard(watcher.read))
     kept = state.profile.past_rounds
     for served in kept:
         if served <= past:

@@ -1,7 +1,7 @@
 """`streamfl watch`: the rounds and restarts of a live federation, in a terminal or as lines of JSON."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from time import monotonic, sleep
 from typing import Any
@@ -36,15 +36,17 @@ from streamfl.run.report.pace import Pace
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import count, counted, score
 from streamfl.run.summary import RoundSummary
-from streamfl.runtime.ports import LoggedMessage, Watcher
+from streamfl.runtime.ports import LoggedDeadLetter, LoggedMessage, Watcher
 from streamfl.wire.messages import TYPES
 
 # Seconds without a line after which one says what is waited for; the time then doubles. A round that clients close by
 # the clock first takes its time.
 QUIET = 30.0
 
-# Seconds until a log in which there is no federation is asked again.
+# Seconds until a log in which there is no federation, or that does not answer, is asked again.
 PAUSE = 1.0
+
+Read = Callable[[], Sequence[LoggedMessage | LoggedDeadLetter]]
 
 
 def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[float], None] = sleep) -> Watcher:
@@ -66,19 +68,39 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
         sleep(PAUSE)
 
 
-def heard(watcher: Watcher, paces: "Paces | None" = None) -> Iterator[FromCoordinator | None]:
+def patient(read: Read, console: Console, sleep: Callable[[float], None] = sleep) -> Read:
+    """Return what reads a federation, and nothing while its log does not answer; that is said once."""
+    told = ""
+
+    def patiently() -> Sequence[LoggedMessage | LoggedDeadLetter]:
+        nonlocal told
+        try:
+            found = read()
+        except PeerError as error:
+            if str(error) != told:
+                told = str(error)
+                print_line(console, f"waiting: {told}", "dim")
+            sleep(PAUSE)
+            return ()
+        told = ""
+        return found
+
+    return patiently
+
+
+def heard(read: Read, paces: "Paces | None" = None) -> Iterator[FromCoordinator | None]:
     """Yield the coordinator's messages without end, and None whenever nothing comes for a short while.
 
     Paces are told of each entry before it is yielded.
     """
     while True:
-        read = watcher.read()
-        for one in read:
+        found = read()
+        for one in found:
             if isinstance(one, LoggedMessage):
                 if paces is not None and isinstance(one.message, RoundClosed):
                     paces.take(one.message, one.time or 0)
                 yield one.message
-        if not read:
+        if not found:
             yield None
 
 

@@ -64,7 +64,8 @@ class PageSource:
     def _now(self, version: Any) -> tuple[Any, Sections]:
         history = self.history
         with history.lock:
-            made = sections(history.now, _rows(self.letters.counted()), self._milliseconds, self.reaches)
+            letters, is_silent = _rows(self.letters.counted()), bool(self.status().get("silent_since"))
+            made = sections(history.now, letters, self._milliseconds, self.reaches, is_silent=is_silent)
         return version, made | {"about": self._about(history)}
 
     def as_of(self, entry: int) -> Sections | None:

@@ -44,12 +44,21 @@ def _usual(view: View) -> float:
     return max(MINUTE if known is None else known, view.closes)
 
 
-def health(view: View, now: int | None = None) -> tuple[str, str]:
+def health(view: View, now: int | None = None, *, is_silent: bool = False) -> tuple[str, str]:
     """Return in one line whether all is well, and how it is marked: `well`, `warns` or `stalled`.
 
     Nothing is said before the first round and after the last. That nothing is learnt any more is said by the rule by
     which the coordinator is not ready.
+
+    Parameters
+    ----------
+    now
+        Milliseconds since 1970; None in a view of the past.
+    is_silent
+        Whether the log does not answer.
     """
+    if is_silent:
+        return "Unknown: the log does not answer; look at the brokers.", "stalled"
     if minutes := stalled_minutes(view, now):
         usual = f"usually one comes every {length(_usual(view))}"
         what = f"no entry has come since {iso(view.time / 1000.0)}, for {counted(minutes, 'minute')}; {usual}"

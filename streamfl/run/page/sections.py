@@ -62,6 +62,8 @@ def sections(
     letters: Sequence[Sections] = (),
     now: int | None = None,
     reaches: Mapping[str, PartitionReach] = MappingProxyType({}),
+    *,
+    is_silent: bool = False,
 ) -> Sections:
     """Return the sections of a view.
 
@@ -73,8 +75,10 @@ def sections(
         Milliseconds since 1970, from which it is told whether the federation has stalled; None in a view of the past.
     reaches
         How far partitions go, from which it is told how many records wait; those that are not there are unknown.
+    is_silent
+        Whether the log does not answer.
     """
-    head, line = _headline(view), health(view, now)
+    head, line = _headline(view), health(view, now, is_silent=is_silent)
     waits = {name: waiting(one.spans, reaches) for name, one in view.clients.items() if one.state == "present"}
     return {
         "headline": head,

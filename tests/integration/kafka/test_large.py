@@ -108,7 +108,7 @@ def test_a_federation_of_six_thousand_clients_receives_every_large_message(broke
         assert list(map(messages.encode, heard)) == list(map(messages.encode, TOLD))
         assert links.foreign == 0
     with closing(connector.watcher(last=None, letters=False)) as watcher:
-        watched = list(islice(filter(None, watch.heard(watcher)), len(TOLD)))
+        watched = list(islice(filter(None, watch.heard(watcher.read)), len(TOLD)))
     assert list(map(messages.encode, watched)) == list(map(messages.encode, TOLD))
 
     lines = everything_in(broker.bootstrap, f"{name}.control")

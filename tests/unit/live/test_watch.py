@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from streamfl.errors import PeerError
-from streamfl.live.operator.watch import Paces, as_json, heard, lines, reader, watch
+from streamfl.live.operator.watch import Paces, as_json, heard, lines, patient, reader, watch
 from streamfl.protocol.messages import (
     Accepted,
     Ended,
@@ -86,14 +86,14 @@ class Log:
 
 def test_a_round_says_how_many_records_are_learnt_a_second():
     paces, log = Paces(), Log(closed(1), closed(2), closed(3, records=60))
-    read = [message for _, message in zip(range(3), heard(log, paces), strict=False)]
+    read = [message for _, message in zip(range(3), heard(log.read, paces), strict=False)]
     assert read == list(log.entries)
     assert paces.by_client == {f"c{i}": pytest.approx(100 / 120, rel=1e-5) for i in range(12)}
-    assert seen(heard(log, Paces()), rounds=1)[0].endswith("600 records of 12 clients")  # nothing is known yet
+    assert seen(heard(log.read, Paces()), rounds=1)[0].endswith("600 records of 12 clients")  # nothing is known yet
     paces = Paces()
-    assert seen(heard(log, paces), rounds=3, paces=paces)[-1].endswith("12 clients  10.0 a second")
+    assert seen(heard(log.read, paces), rounds=3, paces=paces)[-1].endswith("12 clients  10.0 a second")
     paces = Paces()
-    told = [*as_json(heard(log, paces), 2, paces)]
+    told = [*as_json(heard(log.read, paces), 2, paces)]
     assert json.loads(told[0])["records_per_second"] == {}
     assert json.loads(told[1])["records_per_second"]["c3"] == pytest.approx(50 / 60, rel=1e-5)
 
@@ -214,6 +214,21 @@ def test_watch_waits_for_a_federation_and_says_why_once():
     assert reader(opened, Console(file=printed, width=40), slept.append) == "reader"
     assert printed.getvalue().splitlines() == ["waiting: no answer", "waiting: no topic f.control"]
     assert len(slept) == 3
+
+
+def test_watch_goes_on_after_a_stop_of_the_brokers_and_says_once_that_it_waits():
+    answers = [[1], PeerError("no answer"), PeerError("no answer"), [], [2], PeerError("no answer"), [3]]
+    printed, slept = io.StringIO(), []
+
+    def read():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    waits = patient(read, Console(file=printed, width=40), slept.append)
+    assert [list(waits()) for _ in range(7)] == [[1], [], [], [], [2], [], [3]]
+    assert (printed.getvalue().splitlines(), len(slept)) == (["waiting: no answer"] * 2, 3)
 
 
 class TestSilence:

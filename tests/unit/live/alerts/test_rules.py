@@ -143,6 +143,14 @@ def test_without_a_limit_nothing_is_stalled() -> None:
     assert begun(stalled_after=None).idle(1e9, NOON) == []
 
 
+def test_a_log_that_does_not_answer_for_a_minute_is_told_once_however_long_rounds_take() -> None:
+    rules = begun(stalled_after=None)
+    assert rules.idle(50.0, NOON) == rules.idle(70.0, NOON, "no answer") == rules.idle(109.0, NOON, "no answer") == []
+    (alert,) = rules.idle(110.0, NOON, "no answer")
+    assert (alert.kind, alert.text) == ("stalled", "the log has not answered for 60 s: no answer")
+    assert rules.idle(500.0, NOON, "no answer") == []
+
+
 def test_a_client_is_silent_after_so_many_rounds_of_others_and_told_once() -> None:
     rules = begun(silent_after=3)
     both, one = (accepted("a"), accepted("b")), (accepted("a"),)

@@ -287,12 +287,15 @@ class TestReading:
     def test_the_page_says_since_when_the_log_does_not_answer(self):
         made, silence = PageSource("forest"), PeerError("no answer from 127.0.0.1:9")
         whole = Log(entries(1), silence, silence, entries(2))
-        reading, told = PageReader(made, Log(), whole), []
+        reading, told, stories = PageReader(made, Log(), whole), [], []
         whole.behind = 1
         for second in range(4):
             with suppress(PeerError):
                 reading.step(NOW + second)
-            told.append(get(made, "/view").json["about"]["silent_since"])
+            view = get(made, "/view").json
+            told.append(view["about"]["silent_since"])
+            stories.append("the log does not answer" in view["story"][0][0])
+        assert stories == [False, True, True, False]
         assert told == ["", "2023-11-14T22:13:21Z", "2023-11-14T22:13:21Z", ""]
 
 
