@@ -12,6 +12,10 @@ from streamfl.online.native.kernels.compiled import plain
 from streamfl.online.native.kernels.scaling import FIRST, LEAST_SPREAD, Scales, count_in, scale
 from streamfl.protocol.moments import Moments
 
+# A mean that is so small a part of the point from which it was summed is 0, and the rest is rounding: a rare category
+# that is 0 for a round would seem to move by 1e-19.
+ROUNDING = 1e-12
+
 
 @dataclass
 class RunningScaler:
@@ -83,7 +87,9 @@ class RunningScaler:
         count = sums.seen - before.count
         mean = sums.total / np.maximum(count, 1.0)
         m2 = np.maximum(sums.square - before.m2 - count * mean * mean, 0.0)
-        return Moments(features, count, np.nan_to_num(sums.near) + mean, m2)
+        near = np.nan_to_num(sums.near)
+        mean = np.where(np.abs(near + mean) <= ROUNDING * np.abs(near), 0.0, near + mean)
+        return Moments(features, count, mean, m2)
 
     def far(self, features: tuple[str, ...]) -> Moments:
         """Return the moments of the last values of each feature, if these were outliers in a row."""

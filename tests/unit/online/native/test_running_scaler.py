@@ -81,6 +81,14 @@ def test_values_far_from_0_lose_no_digits():
     assert there[2:] == pytest.approx(here[2:], abs=1e-5)
 
 
+def test_values_that_are_all_0_have_the_mean_0_whatever_is_known_of_the_others() -> None:
+    rare = Moments.of(("x",), np.array([[1.0]] + [[0.0]] * 2999))
+    for n in (1, 7, 100):
+        scaler = RunningScaler.of(rare, ("x",))
+        scaler.scaled(np.zeros((n, 1)))
+        assert scaler.moments(("x",), since=rare).mean.tolist() == [0.0]
+
+
 def test_a_spread_of_a_billionth_of_the_mean_is_rounding():
     x = generator(0, "scaler").normal(size=50)
     assert not scaler().scaled((x + 1e10)[:, None]).any()
