@@ -360,6 +360,8 @@ class HostNode:
                 self._taking_part.add(message.client)
             case RoundClosed():
                 self._taking_part.update(accepted.client for accepted in message.accepted)
+                if message.round > self.round + 1:  # rounds that it has not heard say nothing of its clients
+                    self.learnt = dict.fromkeys(self.learnt, message.round - 1)
                 self.round = message.round
                 here = (one.client for one in message.accepted if one.records and one.client in self.nodes)
                 self.learnt.update(dict.fromkeys(here, message.round))

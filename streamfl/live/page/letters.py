@@ -34,7 +34,7 @@ REMEDIES: Mapping[ReasonCode | None, str] = {
     ReasonCode.BAD_LABEL: "write one short text or number as the label; with a closed schema, one that is declared",
     ReasonCode.TOO_MANY_LABELS: "raise most_labels in [federation] if all are labels, or set the task to regression",
     ReasonCode.TOO_LARGE: "write smaller messages, or raise the limits that the reason names",
-    ReasonCode.NO_RECORD: "write the record before its label, with the same id; is [labels] key the field of both?",
+    ReasonCode.NO_RECORD: "write a good record before its label, with its id; is [labels] key the field of both?",
 }
 
 OF_CLIENTS = "a client of another version writes there, or a process that should not; find out which"

@@ -30,8 +30,8 @@ def sentence(
 
     >>> swap = DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
     ...                     since=31, clients=("c0", "c1"), labels=("1", "2"))
-    >>> sentence(swap).partition("31, ")[2]
-    'records of labels 1, 2 have been predicted worse, for certain at clients c0, c1 (found in round 32).'
+    >>> sentence(swap).partition("have ")[2]
+    'been predicted worse, for certain at clients c0, c1, perhaps at others (found in round 32).'
     >>> sentence(swap, clients=2, moved=()).partition(" worse")[2]
     ' at all 2 clients (found in round 32); no feature moved, so the labels have probably changed their meaning.'
     >>> live = swap.model_copy(update={"clients": (), "clients_better": (19, 20), "renamed": {"1": "2", "2": "1"}})
@@ -39,7 +39,7 @@ def sentence(
      over all clients together, and the new model is already better at 19 of the 20 (found in round 32)
     the labels were probably exchanged: 1 with 2.
     >>> height = Moved(feature="height", before=2740.0, since=3011.0, deviations=1.2)
-    >>> sentence(swap, clients=9, moved=[height]).partition("c1 ")[2]
+    >>> sentence(swap, clients=9, moved=[height]).partition("others ")[2]
     '(found in round 32); on average, height rose from 2740 to 3011.'
     """
     began, time = since_time(change), change.time
@@ -181,7 +181,7 @@ def _where(change: DatedDrift, clients: int | None) -> str:
         return f" over all clients together{already}" if clients != 1 else ""
     if len(change.clients) == clients:
         return f" at {_all(clients)}"
-    return f", for certain at {_named('client', change.clients)}"
+    return f", for certain at {_named('client', change.clients)}, perhaps at others"
 
 
 def _meaning(names: Mapping[str, str]) -> str:

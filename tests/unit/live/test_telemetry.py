@@ -336,6 +336,14 @@ class TestHost:
         federation.turns(30)
         assert (measures.not_ready(), spare.is_spare) == (None, True)
 
+    def test_rounds_that_a_host_has_not_heard_are_none_in_which_its_clients_learnt_nothing(self):
+        federation = hosts.Federation(rounds=6, ends=False)
+        node = federation.host("c0", "c1")
+        federation.turns(1)
+        for entry, behind in ((40, 1), (41, 2)):
+            node._note(told.closed(entry, [("c1", 10)]), 0.0)
+            assert {name: entry - learnt for name, learnt in node.learnt.items()} == {"c0": behind, "c1": 0}
+
     def stub(self, **pending):
         """A host in round 12 with clients that have so many pending records, of which round 9 was the last learnt."""
         nodes = {

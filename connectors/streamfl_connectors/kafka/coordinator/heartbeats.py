@@ -63,8 +63,8 @@ class KafkaHeartbeat:
         producer.close(0.0)
 
     def _not_written(self, error: Exception) -> None:
-        """Log an error, if it is of another kind than the one before."""
-        if type(error) is not self._wrong:
+        """Log an error, if it is of another kind than the one before; not that the last one is cut off at the end."""
+        if type(error) is not self._wrong and not self._ended.is_set():
             self._wrong = type(error)
             LOG.warning("a heartbeat was not written", reason=repr(error))
 

@@ -31,11 +31,15 @@ def local() -> DatedLocalDrift:
 @pytest.mark.parametrize(
     ("changed", "known", "said"),
     [
-        ({}, {}, "of labels 0, 1 have been predicted worse, for certain at clients c3, c7 (found in round 9)."),
+        (
+            {},
+            {},
+            " have been predicted worse, for certain at clients c3, c7, perhaps at others (found in round 9).",
+        ),
         (
             {"labels": ("7",), "clients": ("c3",)},
             {},
-            "of label 7 have been predicted worse, for certain at client c3 (f",
+            "of label 7 have been predicted worse, for certain at client c3, perhaps at others (f",
         ),
         (
             {"labels": (), "clients": ()},
@@ -44,9 +48,9 @@ def local() -> DatedLocalDrift:
         ),
         ({"clients": ()}, {"clients": 1}, "predicted worse (found in round 9)."),
         ({}, {"clients": 2}, "predicted worse at all 2 clients (found"),
-        ({}, {"clients": 3}, "predicted worse, for certain at clients c3, c7 (found"),
+        ({}, {"clients": 3}, "predicted worse, for certain at clients c3, c7, perhaps at others (found"),
         ({"since_time": "2026-03-09T08:00:00Z"}, {}, "Since round 8 (2026-03-09T08:00:00Z), records"),
-        ({"time": "2026-03-09T09:20:00Z"}, {}, "c7 (found in round 9, 2026-03-09T09:20:00Z)."),
+        ({"time": "2026-03-09T09:20:00Z"}, {}, "c7, perhaps at others (found in round 9, 2026-03-09T09:20:00Z)."),
         ({}, {"moved": (HEIGHT, SLOPE)}, "; on average, height rose from 2740 to 3011, slope fell from 14 to -9.5."),
         ({}, {"moved": ()}, "; no feature moved, so the labels have probably changed their meaning."),
         ({"labels": ()}, {"moved": ()}, "; no feature moved, so what the features mean has probably changed."),
@@ -71,7 +75,7 @@ def local() -> DatedLocalDrift:
             {"moved": ()},
             "; no feature moved, so the labels were probably exchanged: 0 with 1.",
         ),
-        ({"clients": tuple("abcdefg")}, {}, "at clients a, b, c, d, e and 2 more (found"),
+        ({"clients": tuple("abcdefg")}, {}, "at clients a, b, c, d, e and 2 more, perhaps at others (found"),
         (
             {"cause": "new-label"},
             {},
