@@ -148,7 +148,7 @@ def _with_time_features(request: Request, table: Table) -> Table:
     if not len(table.times):
         raise request.refusal("its records have no times", "leave --time-features out")
     features, X = made.added_to(table.features, table.X, table.times)
-    return replace(table, features=features, X=X, time_features=made)
+    return replace(table, features=features, X=X, time_features=made, notes=(*table.notes, *made.notes(table.times)))
 
 
 def _with_past(request: Request, table: Table, lags: Sequence[int], window: int) -> Table:
