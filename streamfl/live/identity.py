@@ -34,7 +34,7 @@ OPEN_TO_ALL = (
     "anybody who may write to the topics can join, and can send messages as any client or as the coordinator"
 )
 REMEDY = (
-    "for more than a trial, set members in [federation] before the first start, "
+    "for more than a trial, set members in [federation] before the first start (later, begin another federation), "
     'to "trust_on_first_use" or, if hosts take over for each other, to "file" (docs/kafka.md)'
 )
 
