@@ -35,8 +35,8 @@ class ReadRecord:
 
     head: tuple[Cell, ...]  # the cells of the fields `FieldMap.head`, in that order
     numbers: Mapping[str, float]  # the numbers by name, NaN where one is missing
-    # By name, why other cells are not numbers, and what can be done about it.
-    unusable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # By name, why other cells are not numbers, and these cells.
+    unusable: Mapping[str, tuple[str, object]] = field(default_factory=dict)
 
 
 class UnusableRecordError(Exception):
@@ -59,7 +59,7 @@ class AnyJson:
     >>> reader.read(b'{"kind": "a", "x": "2.5", "position": {"y": true}, "z": null}')
     ReadRecord(head=('a',), numbers={'x': 2.5, 'position.y': 1.0, 'z': nan}, unusable={})
     >>> reader.read(b'{"kind": "a", "x": 1e999, "colour": "red", "y": NaN}')
-    ReadRecord(head=('a',), numbers={'y': nan}, unusable={'x': ('a number too large', 'declare ...'), 'colour': ...})
+    ReadRecord(head=('a',), numbers={'y': nan}, unusable={'x': ('a number too large', ...), 'colour': ...})
     """
 
     fields: FieldMap  # the roles of the fields
@@ -113,19 +113,19 @@ class AnyJson:
             return str(cell)[:LONGEST]
         return _cell(name, cell)
 
-    def _numbers(self, record: Object) -> tuple[dict[str, float], dict[str, tuple[str, str]]]:
+    def _numbers(self, record: Object) -> tuple[dict[str, float], dict[str, tuple[str, object]]]:
         cells, reading = self._features(record), self.fields.reading
         if set(map(type, cells.values())) <= {int, float, bool} and not reading.missing.numbers:  # the common case
             with suppress(OverflowError):
                 found = np.array([*cells.values()], np.float64)
                 if np.isfinite(found).all():
                     return dict(zip(cells, found.tolist(), strict=True)), {}
-        numbers, unusable = dict[str, float](), dict[str, tuple[str, str]]()
+        numbers, unusable = dict[str, float](), dict[str, tuple[str, object]]()
         for name, cell in cells.items():
             try:
                 numbers[name] = _number(cell, reading)
             except ValueError as error:
-                unusable[name] = str(error), remedy(cell)
+                unusable[name] = str(error), cell
         return numbers, unusable
 
     def _features(self, record: Object) -> Object:
@@ -137,8 +137,8 @@ class AnyJson:
         return cells
 
 
-def remedy(cell: object) -> str:
-    """Return what can be done about a cell that is not a number.
+def remedy(cell: object, *, of_numbers: bool = False) -> str:
+    """Return what can be done about a cell that is not a number, in a field of numbers or in another one.
 
     >>> remedy("20.5 hPa"), remedy([{"name": "p"}])
     ('write the number without its unit, or drop it', 'give each value a field of its own, or drop it')
@@ -147,6 +147,8 @@ def remedy(cell: object) -> str:
         return "give each value a field of its own, or drop it"
     if isinstance(cell, str) and with_unit(cell) is not None:
         return "write the number without its unit, or drop it"
+    if of_numbers:
+        return "list it in missing_values if it stands for no value, or declare all values under categories"
     return "declare its values under categories, or drop it"
 
 

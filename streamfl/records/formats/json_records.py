@@ -14,7 +14,7 @@ from streamfl.protocol.delayed import Half
 from streamfl.protocol.reasons import within
 from streamfl.protocol.records import Rejection
 from streamfl.records.columns import SAMPLE
-from streamfl.records.formats.any_json import AnyJson, ReadRecord, UnusableRecordError
+from streamfl.records.formats.any_json import AnyJson, ReadRecord, UnusableRecordError, remedy
 from streamfl.records.formats.field_map import FieldMap
 from streamfl.records.formats.flat_json import Cells, FlatJson
 from streamfl.records.formats.json_heads import Heads
@@ -72,7 +72,8 @@ class JsonRecords(MessageFormat):
     array([[1. , nan],
            [2. , 0.5]])
     >>> format.decode([9], [b'{"kind":"a","device":2,"x":"wide"}']).remarks[0]
-    'field "x": "wide" is not a number; such cells count as missing; declare its values under categories, or drop it'
+    'field "x": "wide" is not a number; such cells count as missing; list it in missing_values if it stands for no \
+value, or declare all values under categories'
     """
 
     def __init__(self, fields: FieldMap, limits: Limits = NAMED) -> None:
@@ -247,16 +248,17 @@ class JsonRecords(MessageFormat):
             self._new.add(name)
             self._remarks.add(f"new {name}", f"field {quoted(name)} is new, and a feature from here on")
 
-    def _report(self, unusable: Mapping[str, tuple[str, str]], known: Container[str]) -> None:
+    def _report(self, unusable: Mapping[str, tuple[str, object]], known: Container[str]) -> None:
         """Report each field with a cell that is not a number once, up to a limit."""
-        for name, (why, remedy) in unusable.items():
+        for name, (why, cell) in unusable.items():
             if len(self._unusable) >= MOST_REPORTED:
                 self._remarks.add("unusable", "cells of more fields are not numbers; the first fields were reported")
                 return
             if (short := name[:NAME_BYTES]) not in self._unusable:
                 self._unusable.add(short)
                 becomes = "such cells count as missing" if name in known else "the field is not a feature"
-                self._remarks.add(f"unusable {short}", f"field {quoted(name)}: {why}; {becomes}; {remedy}")
+                what = remedy(cell, of_numbers=name in known)
+                self._remarks.add(f"unusable {short}", f"field {quoted(name)}: {why}; {becomes}; {what}")
 
     def _others(self, messages: Sequence[bytes]) -> int:
         """Count the fields of good records that the closed map does not name."""
