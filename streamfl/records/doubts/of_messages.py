@@ -16,6 +16,7 @@ from streamfl.records.doubts.of_tables import (
     FEWEST,
     IDENTIFIER,
     RATE,
+    SAYS_NOTHING,
     TREND,
     Code,
     codes,
@@ -28,6 +29,9 @@ from streamfl.records.doubts.of_tables import (
 )
 from streamfl.records.values.cells import listed
 from streamfl.records.values.missing import kept
+
+# Of a field with one value that some messages lack.
+SELDOM = f"has one value, and none in some records: {SAYS_NOTHING}"
 
 
 class Doubts(NamedTuple):
@@ -127,9 +131,11 @@ def doubts(
     found = codes_by_column(X, places, values)
     owners = np.unique(clients, return_inverse=True)[1] if clients else None
     counters = [features[j] for j in places if is_whole(X[:, j]) and mostly_goes_one_way(X[:, j], owners)]
+    constant = [j for j in places if is_constant(X[:, j])]
     others = {
         TREND: [features[j] for j in places if features[j] not in counters and goes_one_way(X[:, j], owners)],
-        CONSTANT: [features[j] for j in places if is_constant(X[:, j])],
+        CONSTANT: [features[j] for j in constant if not np.isnan(X[:, j]).any()],
+        SELDOM: [features[j] for j in constant if np.isnan(X[:, j]).any()],
         IDENTIFIER: [features[j] for j in places if names_records(X[:, j]) and features[j] not in counters],
     }
     return Doubts(

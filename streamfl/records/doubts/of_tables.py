@@ -29,6 +29,8 @@ LIMITS = frozenset(limit for k in (15, 16, 31, 32, 63, 64) for limit in (-(2.0**
 COUNTER = "has whole numbers that rise, or fall, from record to record, as a counter does"
 TREND = "only rises, or only falls, from record to record, as the reading of a meter does, or a slow trend"
 CONSTANT = "has one value in all records"
+SAYS_NOTHING = "a missing value counts as the mean, so the column says nothing"
+FILL = "if it matters that a cell is empty, write another value there, such as no"
 EMPTY = "has no value in any record"
 IDENTIFIER = "has another whole number in each record, as an identifier has"
 RATE = "if it matters how fast, add a column with the difference from the record before"
@@ -78,9 +80,13 @@ def looked_over(request: Request, table: Table) -> Table:
     if empty:
         notes.append(_note([table.features[j] for j in empty], EMPTY))
     constant = [j for j in numbers if is_constant(table.X[:, j])]
-    same = [*(table.features[j] for j in constant), *_constant_texts(table)]
+    one_value = {table.features[j]: table.X[:, j] for j in constant} | dict(_constant_texts(table))
+    missing = {name: int(np.isnan(column).sum()) for name, column in one_value.items()}
+    same = [name for name, n in missing.items() if not n]
     if same:
         notes.append(_note(same, CONSTANT))
+    if seldom := {name: n for name, n in missing.items() if n}:
+        notes.append(_note([*seldom], _one_or_none([*seldom.values()], len(table))))
     names = [j for j in numbers if names_records(table.X[:, j])]
     if names:
         notes.append(_note([table.features[j] for j in names], IDENTIFIER))
@@ -100,11 +106,24 @@ def _numbers(table: Table) -> list[int]:
     return [j for j, name in enumerate(table.features) if name not in hot]
 
 
-def _constant_texts(table: Table) -> Iterator[str]:
-    """Yield the columns of texts with one value."""
+def _constant_texts(table: Table) -> Iterator[tuple[str, Numbers]]:
+    """Yield the columns of texts with one value, with their feature."""
     for column, values in table.categories.items():
-        if len(values) == 1 and is_constant(table.X[:, table.features.index(f"{column}={values[0]}")]):
-            yield column
+        if len(values) == 1:
+            feature = table.X[:, table.features.index(f"{column}={values[0]}")]
+            if is_constant(feature):
+                yield column, feature
+
+
+def _one_or_none(missing: Sequence[int], records: int) -> str:
+    """Return what is said of columns with one value that many records lack.
+
+    >>> _one_or_none([159], 160)[:46], _one_or_none([3, 159, 8], 160)[:51]
+    ('has one value, and none in 159 of 160 records:', 'has one value, and none in 3 to 159 of 160 records:')
+    """
+    few, many = min(missing), max(missing)
+    share = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+    return f"has one value, and none in {share} of {records:,} records: {SAYS_NOTHING}; {FILL}"
 
 
 def _note(names: Sequence[str], what: str) -> str:

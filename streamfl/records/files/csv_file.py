@@ -17,7 +17,7 @@ from streamfl.protocol.records import Rejection
 from streamfl.records.assembly import Blocks, RowBlock
 from streamfl.records.columns import decimals
 from streamfl.records.csv_block import LazyTexts, columns, count
-from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, separator_refusal
+from streamfl.records.files.csv_head import LOOKED_AT, Head, Spaced, head, is_comment, open_quote, separator_refusal
 from streamfl.records.files.file_format import FileFormat
 from streamfl.records.files.lines import LONGEST, MOST_HELD, Begun, Lines, decoded, recoded, whole_lines
 from streamfl.records.objects import counted
@@ -115,7 +115,10 @@ class _Shape:
 
 def _begin(request: Request, source: "_Lines") -> Head:
     """Read up to the first line of the table."""
-    lines = [decoded(request, i, raw) for i, raw in enumerate(source.ahead(LOOKED_AT), start=1)]
+    raw = [*source.ahead(LOOKED_AT)]
+    if any(b'"' in line for line in raw):
+        raw += source.beyond(len(raw), LONGEST)
+    lines = [decoded(request, i, line) for i, line in enumerate(raw, start=1)]
     found = head(request, lines)
     if found is None or not found.names:
         found = found or Head(request, 0, [])
@@ -124,9 +127,9 @@ def _begin(request: Request, source: "_Lines") -> Head:
         row = next(_rows(found.request, source), None)
         header = _header(found.request, row, source.taken)
         return replace(found, names=header)
-    for _ in range(found.skip + 1):
+    for _ in range(found.skip + found.lines):
         next(source)
-    header = _header(found.request, _Row(source.taken, found.names), source.taken)
+    header = _header(found.request, _Row(found.skip + 1, found.names), source.taken)
     for _ in range(found.below):
         next(source)
     return replace(found, names=header)
@@ -169,6 +172,20 @@ class _Lines:
         found = list(islice(self._ahead, n))
         lines = [line for line in found if line is not None]
         return lines if len(lines) == len(found) else ()
+
+    def beyond(self, n: int, size: int) -> Sequence[bytes]:
+        """Return lines behind the next n, of this many bytes or a little more, without consuming them.
+
+        They end before one that is too long.
+        """
+        lines = list(islice(self._ahead, n, None))
+        held = sum(len(line or b"") for line in lines)
+        while held < size and None not in lines[-1:] and (line := next(self._stream, b"")) != b"":
+            lines.append(line)
+            self._ahead.append(line)
+            held += len(line or b"")
+            self._held += len(line or b"")
+        return [line for line in lines if line is not None]
 
     def block(self, n: int) -> tuple[bytes, int]:
         """Return the next n lines in one piece, fewer if they are long, and how many they are.
@@ -294,9 +311,7 @@ def _header(request: Request, row: _Row | None, taken: int) -> list[str]:
     if row.error:
         raise request.refusal(f"line {row.line} is not CSV: {row.error}", "save the file with LF line ends")
     if not row.fields:
-        raise request.refusal(
-            f"line {row.line}: a quote opens here and never closes", "close the quote, or remove it"
-        )
+        raise open_quote(request, row.line)
     if row.fields[0].lstrip().startswith("{"):
         what = "its lines are JSON objects, but its name says CSV"
         raise request.refusal(what, "give it a name that ends in .jsonl")

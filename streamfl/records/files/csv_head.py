@@ -3,9 +3,10 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from streamfl.errors import UsageError
 from streamfl.records.columns import LeftOutColumn
 from streamfl.records.files.lines import Lines, decoded
 from streamfl.records.files.orange_head import LINES, described
@@ -32,10 +33,16 @@ class Head:
     left_out: tuple[LeftOutColumn, ...] = ()  # columns that cannot be features, although lines have them
     notes: tuple[str, ...] = ()  # what the user should know
     below: int = 0  # the lines right below the header that hold no record, such as units
+    lines: int = 1  # those of the header: more than one if a quoted name has a line break
 
 
 def head(request: Request, lines: Sequence[str]) -> Head | None:
     r"""Return how a file begins; None if nothing is unusual, or nothing can be known.
+
+    Parameters
+    ----------
+    lines
+        The first `LOOKED_AT` lines, and those behind them in which a quote may close.
 
     Raises
     ------
@@ -52,21 +59,34 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
     if lines and (found := _DIRECTIVE.fullmatch(lines[0].strip())):
         start, separator = 1, found["separator"] if separator == "," else separator
     request = replace(request, separator=separator)
-    rows = [_fields(line, separator) for line in lines[start:]]
+    parts = divided(lines[start:LOOKED_AT], separator, lines[LOOKED_AT:])
+    try:
+        below = _of_records(request, parts, lines[start:])
+    except UsageError:
+        if parts.is_open_at is None:
+            raise
+        raise open_quote(request, start + parts.is_open_at + 1) from None
+    if below is None:
+        return Head(request, start, []) if start else None
+    return replace(below, skip=start + below.skip)
+
+
+def _of_records(request: Request, parts: "Divided", lines: Sequence[str]) -> Head | None:
+    rows = parts.rows
     table = [row for row in rows if row and not is_comment(row)]
     width = _width(table)
-    if (by_orange := _of_orange(request, start, table)) is not None:
+    if (by_orange := _of_orange(request, parts, table)) is not None:
         return by_orange
-    if mark := _suspected([line for line in lines[start:] if not line.lstrip().startswith(_MARKS)], separator):
+    if mark := _suspected(lines, parts, request.separator):
         raise separator_refusal(request, mark)
     if not width:
         _refuse_no_table(request, table)
-        skip = start + _before(rows, 0) if table else start
+        skip = parts.starts[_before(rows, 0)] if table else 0
         return Head(request, skip, []) if skip else None
     first = next(i for i, row in enumerate(table) if len(row) == width)
-    comment = _header_in_comment(rows, table[0], width, separator)
+    comment = _header_in_comment(rows, table[0], width, request.separator)
     if comment is not None:
-        return _shaped(request, start + comment, _uncommented(rows[comment]), table, width, 0)
+        return _at(_shaped(request, _uncommented(rows[comment]), table, width, 0), parts, comment)
     if first and _is_header(table[first], table):
         at = first
     elif first and len(table[first - 1]) in {width - 1, width + 1}:
@@ -78,12 +98,76 @@ def head(request: Request, lines: Sequence[str]) -> Head | None:
     found_at = _before(rows, at)
     below = _below(table[at + 1 :], width)
     if below and rows[found_at + 1 : found_at + 1 + below] == table[at + 1 : at + 1 + below]:
-        return _with_below(
-            _shaped(request, start + found_at, table[at], table[at + 1 + below :], width, at), table[at + 1], below
-        )
-    if at == 0 and start + found_at == 0 and len(table[0]) == width and table[0][-1].strip():
+        shaped = _shaped(request, table[at], table[at + 1 + below :], width, at)
+        return _with_below(_at(shaped, parts, found_at, below), table[at + 1])
+    if at == 0 and found_at == 0 and len(table[0]) == width and table[0][-1].strip():
         return None
-    return _shaped(request, start + found_at, table[at], table[at + 1 :], width, at)
+    return _at(_shaped(request, table[at], table[at + 1 :], width, at), parts, found_at)
+
+
+def _at(found: Head, parts: "Divided", nth: int, below: int = 0) -> Head:
+    """Return a head whose header is the nth record, with some below it that are none, counted in lines."""
+    start, end, last = parts.starts[nth], parts.starts[nth + 1], parts.starts[nth + 1 + below]
+    return replace(found, skip=start, lines=end - start, below=last - end)
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Lines as records: one of several lines if a quoted field has line breaks."""
+
+    rows: list[list[str]]  # the fields of each record; none of a blank line
+    starts: list[int]  # the index of the first line of each, and of the line behind the last one
+    is_open_at: int | None  # the index of a line in which a quote opens that never closes
+
+
+def divided(lines: Sequence[str], separator: str, beyond: Sequence[str] = ()) -> Divided:
+    r"""Divide lines into the records that begin there; the last one may end in the lines beyond.
+
+    Where a quote is not closed as CSV demands, which a note above the table need not do, the line is a record.
+
+    >>> divided(["x,note\n", '1,"one\n', 'two"\n', "5,a\n"], ",")
+    Divided(rows=[['x', 'note'], ['1', 'one\ntwo'], ['5', 'a']], starts=[0, 1, 3, 4], is_open_at=None)
+    >>> divided(['1,"one\n', "2,b\n"], ",")
+    Divided(rows=[['1', 'one'], ['2', 'b']], starts=[0, 1, 2], is_open_at=0)
+    """
+    every = [*lines, *beyond]
+    every = [spaced(line) for line in every] if separator == " " else every
+    rows, starts, is_open_at = list[list[str]](), [0], None
+    while (at := starts[-1]) < len(lines):
+        fields, end = _fields(every[at], separator), at + 1
+        if is_open_at is None and '"' in every[at]:
+            try:
+                fields, end = _first_record(every, at, separator)
+            except csv.Error as error:
+                is_open_at = at if "end of data" in str(error) or "field limit" in str(error) else None
+        rows.append(fields)
+        starts.append(end)
+    return Divided(rows, starts, is_open_at)
+
+
+def _first_record(lines: Sequence[str], start: int, separator: str) -> tuple[list[str], int]:
+    """Return the record that begins in a line, and the index of the line behind it.
+
+    Raises
+    ------
+    csv.Error
+        A quote is not closed, or not in front of a separator.
+    """
+    taken = 0
+
+    def source() -> Iterator[str]:
+        nonlocal taken
+        for i in range(start, len(lines)):
+            taken += 1
+            yield lines[i] if lines[i].endswith("\n") else f"{lines[i]}\n"
+
+    fields = next(csv.reader(source(), delimiter=separator, strict=True), [])
+    return fields, start + taken
+
+
+def open_quote(request: Request, line: int) -> Exception:
+    """Return the error for a quote that opens in a line and never closes."""
+    return request.refusal(f"line {line}: a quote opens here and never closes", "close the quote, or remove it")
 
 
 def _refuse_no_table(request: Request, rows: list[list[str]]) -> None:
@@ -99,7 +183,7 @@ def _refuse_no_table(request: Request, rows: list[list[str]]) -> None:
     raise request.refusal(what, "delete everything except one table with its header, or correct --separator")
 
 
-def _of_orange(request: Request, skip: int, rows: list[list[str]]) -> Head | None:
+def _of_orange(request: Request, parts: Divided, rows: list[list[str]]) -> Head | None:
     """Return how a file of Orange begins, which says itself what its columns are."""
     if len(rows) <= 1 + LINES:
         return None
@@ -112,17 +196,17 @@ def _of_orange(request: Request, skip: int, rows: list[list[str]]) -> Head | Non
     left_out = tuple(
         LeftOutColumn(name, f"is marked as {role} by the file") for name, role in what.no_feature.items()
     )
-    return Head(request, skip, names, left_out, below=LINES)
+    return _at(Head(request, 0, names, left_out), parts, _before(parts.rows, 0), LINES)
 
 
-def _with_below(found: Head, first: list[str], below: int) -> Head:
+def _with_below(found: Head, first: list[str]) -> Head:
     shown = ", ".join(quoted(cell) for cell in [cell for cell in first if cell.strip()][:3])
     lines = (
-        f"{below} lines below the header hold no record, and are"
-        if below > 1
+        f"{found.below} lines below the header hold no record, and are"
+        if found.below > 1
         else "the line below the header holds no record, and is"
     )
-    return replace(found, below=below, notes=(*found.notes, f"{lines} left out: {shown}, ..."))
+    return replace(found, notes=(*found.notes, f"{lines} left out: {shown}, ..."))
 
 
 def is_comment(fields: Sequence[str]) -> bool:
@@ -134,24 +218,36 @@ def is_comment(fields: Sequence[str]) -> bool:
     return bool(fields) and fields[0].lstrip().startswith(_MARKS)
 
 
-def _suspected(lines: Sequence[str], separator: str) -> str:
+def _suspected(lines: Sequence[str], parts: Divided, separator: str) -> str:
     """Return the character that seems to separate the columns of lines, "" if it is the one that is given.
 
     A decimal comma also splits lines, but not their header.
 
-    >>> _suspected(["station 12", "a;b,c;y", "1;2;on", "3;4;off", "5;6;on"], ",")
+    >>> lines = ["station 12", "a;b,c;y", "1;2;on", "3;4;off", "5;6;on"]
+    >>> _suspected(lines, divided(lines, ","), ",")
     ';'
-    >>> [_suspected([head, "1,5;on", "3,5;off", "5,0;on"], ",") for head in ("a;y", "a,y")]
+    >>> files = [[head, "1,5;on", "3,5;off", "5,0;on"] for head in ("a;y", "a,y")]
+    >>> [_suspected(lines, divided(lines, ","), ",") for lines in files]
     [';', '']
     """
-    widths = {mark: _width([_fields(line, mark) for line in lines]) for mark in _SEPARATORS}
+    own = _without_comments(parts)
+    tables, begins = dict[str, dict[int, list[str]]](), {*parts.starts}
+    for mark in _SEPARATORS:
+        rows = _without_comments(divided(lines[:LOOKED_AT], mark, lines[LOOKED_AT:]))
+        tables[mark] = {at: row for at, row in rows.items() if at in begins}  # others are in quotes
+    widths = {mark: _width(list(table.values())) for mark, table in tables.items()}
     best = max(widths, key=lambda mark: widths[mark])
-    own = [_fields(line, separator) for line in lines]
-    whole = [row for line, row in zip(lines, own, strict=True) if len(_fields(line, best)) == widths[best]]
-    return best if widths[best] > 1 and (_width(own) <= 1 or len(whole[0]) == 1) else ""
+    whole = [own[at] for at, row in tables[best].items() if len(row) == widths[best] and at in own]
+    is_one = _width(list(own.values())) <= 1 or (bool(whole) and len(whole[0]) == 1)
+    return best if widths[best] > 1 and is_one else ""
 
 
-def _shaped(request: Request, skip: int, names: list[str], rows: list[list[str]], width: int, before: int) -> Head:
+def _without_comments(parts: Divided) -> dict[int, list[str]]:
+    """Return the fields of records by the index of their first line."""
+    return {at: row for at, row in zip(parts.starts, parts.rows, strict=False) if not is_comment(row)}
+
+
+def _shaped(request: Request, names: list[str], rows: list[list[str]], width: int, before: int) -> Head:
     """Return the head with a name for each field of the lines."""
     names = [name.strip() or f"column{i}" if name.strip() else "" for i, name in enumerate(names, start=1)]
     whole = [row for row in rows if len(row) == width]
@@ -172,7 +268,7 @@ def _shaped(request: Request, skip: int, names: list[str], rows: list[list[str]]
     if not names[-1] and all(not row[-1].strip() for row in whole):
         names[-1] = f"column{len(names)}"
         left_out.append(LeftOutColumn(names[-1], EMPTY))
-    return Head(request, skip, names, tuple(left_out), tuple(notes if before else ()))
+    return Head(request, 0, names, tuple(left_out), tuple(notes if before else ()))
 
 
 def _unused(name: str, names: Sequence[str]) -> str:
@@ -248,7 +344,6 @@ def _width(rows: Sequence[list[str]]) -> int:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    line = spaced(line) if separator == " " else line
     try:
         return next(csv.reader([line.rstrip("\r\n")], delimiter=separator), [])
     except csv.Error:

@@ -27,7 +27,8 @@ _REMEDY = "give a date, or seconds since 1970"
 # Digits of whole numbers that are dates, as in 20260321, 202603211345 and 20260321134506, and their years.
 _DIGITS = (8, 12, 14)
 _YEARS = (1900, 2100)
-_A_YEAR = (1500.0, 2100.0)  # as seconds, half an hour after midnight in 1970
+_A_YEAR = (1000.0, 2999.0)  # as seconds, less than an hour after midnight in 1970
+_A_DAY = 86_400.0
 DIGITS_OF_DATES = 19000101, 21001231  # numbers that are days; as seconds they would be in August 1970
 # Dates that are more probably codes, unless their column has the name of one.
 _CODE = re.compile(r"\d{1,2}-\d{1,2}-\d{2}|\d{4}[-/]\d{2,3}")
@@ -132,7 +133,7 @@ class Times:
     _digits: bool = True
     _known: bool = False
     _local: bool = False
-    _years: bool = False
+    _span: tuple[float, float] = (np.nan, np.nan)  # the first and the last time
 
     def add(self, cells: Cells) -> None:
         """Add the next cells."""
@@ -159,14 +160,23 @@ class Times:
             self._known = self._known or bool(np.isfinite(times).any())
         self._blocks.clear()
         known = [at for times in found if len(at := times[np.isfinite(times)])]
-        self._years = bool(known) and all(bool(np.all((at >= _A_YEAR[0]) & (at <= _A_YEAR[1]))) for at in known)
+        if known:
+            self._span = float(min(at.min() for at in known)), float(max(at.max() for at in known))
         return found
 
     def note(self) -> str:
-        """Return in which zone local times were read, or that they look like years; "" if nothing is to be said."""
-        if self._years:
-            what = f"the numbers of column {self.name} are read as seconds since 1970"
-            return f"{what}; if they are years, write them as dates, such as 1998-01-01"
+        """Return in which zone local times were read, or that they may be no times; "" if nothing is to be said.
+
+        >>> of_cells("t", [1000, 1001])[1].note()
+        'the times of column t are all on the first day of 1970, from 1970-01-01T00:16:40Z to ...'
+        """
+        first, last = self._span
+        if not self._local and 0.0 <= first <= last < _A_DAY:
+            what = (
+                f"the times of column {self.name} are all on the first day of 1970, from {iso(first)} to {iso(last)}"
+            )
+            are = "years" if _A_YEAR[0] <= first <= last <= _A_YEAR[1] else "no seconds"
+            return f"{what}: numbers are seconds since 1970; if they are {are}, write dates, such as 1998-01-01"
         if not (self._local and self._known):
             return ""
         if self.notation.zone == PLAIN.zone:

@@ -127,11 +127,27 @@ def test_columns_without_a_value_are_named_and_are_no_twins(tmp_path: Path) -> N
 
 
 def test_a_constant_text_is_named_as_a_constant_number_is(tmp_path: Path) -> None:
-    columns = {"station": ["south"] * N, "seldom": ["on", *[""] * (N - 1)], "kind": ["p", "q"] * (N // 2)}
+    columns = {"station": ["south"] * N, "plant": ["3"] * N, "kind": ["p", "q"] * (N // 2)}
     table = csv(tmp_path, {**columns, "a": A, "y": LABELS})
     (note,) = table.notes
-    assert note.startswith("columns station, seldom: each has one value in all records") and "kind" not in note
-    assert "--drop station,seldom" in note
+    assert note.startswith("columns plant, station: each has one value in all records") and "kind" not in note
+    assert "--drop plant,station" in note
+
+
+def test_a_column_of_one_value_and_none_is_not_said_to_have_it_in_all_records(tmp_path: Path) -> None:
+    seldom = ["on", *[""] * (N - 1)]
+    (note,) = csv(tmp_path, {"seldom": seldom, "a": A, "y": LABELS}).notes
+    assert note == (
+        "column seldom has one value, and none in 199 of 200 records: a missing value counts as the mean, so the "
+        "column says nothing; if it matters that a cell is empty, write another value there, such as no"
+    )
+    filled = csv(tmp_path, {"seldom": ["on", *["no"] * (N - 1)], "a": A, "y": LABELS})
+    assert (filled.notes, filled.features[:2]) == ((), ("seldom=no", "seldom=on"))
+    numbers = ["", "", *["7"] * (N - 2)]
+    (note,) = csv(tmp_path, {"seldom": seldom, "n": numbers, "unit": ["C"] * N, "a": A, "y": LABELS}).notes
+    assert "column unit has one value in all records" in note
+    assert "columns n, seldom: each has one value, and none in 2 to 199 of 200 records" in note
+    assert note.endswith("leave columns of no use out with --drop unit")
 
 
 def test_a_trend_that_only_rises_is_told_and_kept_for_it_may_be_a_measurement(tmp_path: Path) -> None:

@@ -112,3 +112,10 @@ def test_a_process_remarks_each_doubt_once_whatever_its_partitions_and_reads_the
         remark for i in range(1500, n, 50) for remark in east.decode(range(i, i + 50), values[i : i + 50]).remarks
     ]
     assert [remark[:10] for remark in again] == ["late (19.9"]
+
+
+def test_a_field_with_one_value_that_messages_lack_is_not_said_to_have_it_in_all():
+    lacking = np.where(np.arange(N) % 3, 7.0, np.nan)
+    all_of_it, some = doubts(("t", "unit", "seldom"), np.column_stack([A, np.full(N, 7.0), lacking])).notes()
+    assert all_of_it.startswith("unit: has one value in all records")
+    assert some.startswith("seldom: has one value, and none in some records: a missing value counts as the mean")

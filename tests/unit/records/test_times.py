@@ -12,7 +12,7 @@ from streamfl.errors import UsageError
 from streamfl.records.files.readers import read
 from streamfl.records.formats import FieldMap, JsonRecords
 from streamfl.records.table import Table
-from streamfl.records.values.times import Notation, looks_like_times, of_cells
+from streamfl.records.values.times import Notation, iso, looks_like_times, of_cells
 
 AT = 1_774_100_706.0  # 2026-03-21 13:45:06 UTC
 DAY = 1_774_051_200.0  # its midnight
@@ -146,5 +146,14 @@ def test_codes_and_words_look_like_no_times(word: str) -> None:
 
 
 def test_years_as_times_are_read_as_seconds_and_named(tmp_path: Path) -> None:
-    table = csv(tmp_path, [str(year) for year in range(1700, 1760)])
-    assert "read as seconds since 1970; if they are years, write them as dates, such as 1998-01-01" in table.notes[0]
+    for years in (range(1700, 1760), range(1000, 1060), range(1967, 2027)):
+        table = csv(tmp_path, [str(year) for year in years])
+        assert f"on the first day of 1970, from {iso(years[0])} to {iso(years[-1])}: numbers are" in table.notes[0]
+        assert "if they are years, write dates, such as 1998-01-01" in table.notes[0]
+
+
+def test_times_on_the_first_day_of_1970_are_named_and_others_are_not(tmp_path: Path) -> None:
+    table = csv(tmp_path, [str(second) for second in range(0, 600, 10)])
+    assert "from 1970-01-01T00:00:00Z to 1970-01-01T00:09:50Z" in table.notes[0]
+    assert "if they are no seconds" in table.notes[0]
+    assert csv(tmp_path, [str(day * 3600) for day in range(60)]).notes == ()

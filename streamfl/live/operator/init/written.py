@@ -125,8 +125,8 @@ def _categories(roles: Roles) -> Iterator[str]:
         yield "[records.fields.categories]"
         yield "# Texts; each value becomes a feature of 0 or 1. A value that is not listed sets none of them."
         for name, values in roles.categories.items():
-            remark = "  # has one value in all records; useful only if other values come" if len(values) == 1 else ""
-            yield f"{key(name)} = {value(list(values))}{remark}"
+            remark = "has one value; useful only if others come: a missing one counts as the mean"
+            yield f"{key(name)} = {value(list(values))}{f'  # {remark}' if len(values) == 1 else ''}"
 
 
 def _labels(roles: Roles, layout: RecordsLayout) -> Iterator[str]:
