@@ -11,7 +11,7 @@ import numpy as np
 
 from streamfl import __version__
 from streamfl.arrays import FloatArray
-from streamfl.bounds import MOST_DELAY, NAME_BYTES, NAMED, is_name
+from streamfl.bounds import MOST_DELAY, NAME_BYTES, NAMED, bounded, is_name
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
@@ -26,7 +26,9 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
+from streamfl.protocol.external.state import ExternalState
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
+from streamfl.protocol.records import Batch, Span
 from streamfl.records.table import Table
 from streamfl.records.values.cells import listed, quoted
 from streamfl.records.values.times import iso
@@ -108,6 +110,8 @@ class ReplaySettings:
             raise UsageError(f"rounds of {self.interval} seconds: give a time above 0")
 
 
+FIRST = 100  # records of a client that tell why a model of others learns nothing
+
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
 
@@ -163,6 +167,9 @@ class Replay:
         self.settings.learning.check_budget(self._largest_round)
         settings = self.settings
         settings.privacy.check(settings.learning, settings.profile, self.task, settings.aggregation)
+        settings.privacy.check_clients(
+            len(self.logs), f"choose --clients {settings.privacy.fewest_clients} or more, or a --split into as many"
+        )
         settings.privacy.check_noise(settings.learning, settings.profile, scaling=settings.scaling)
         if settings.privacy.noise:
             epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
@@ -553,6 +560,18 @@ class Replay:
             delta=chosen.delta,
         )
 
+    def _why_unlearnt(self) -> str | None:
+        """Return why a River model cannot learn the first records of a client; None if it can, and for other models."""
+        external = self.settings.learning.external_model(self.task)
+        if external is None:
+            return None
+        table, rows = self.table, next(log.rows[:FIRST] for log in self.logs.values() if len(log.rows))
+        begun = external.begin(ExternalState(external.initial(), table.labels))
+        span, X = Span("", 0, len(rows)), np.asarray(table.X[rows], np.float64)
+        begun.learn(Batch(span, np.arange(len(rows)), table.features, X, table.y[rows], table.labels))
+        begun.learnt()
+        return bounded(getattr(begun, "failure", "")) or None
+
     def _unread(self, client: Client) -> int:
         """Return the records of a client that has left because too few others were left to mask its sums."""
         log = self.logs[client.name]
@@ -615,6 +634,7 @@ class Replay:
             promotions=history.promotions,
             serving=history.serving(),
             unlearnt=history.unlearnt,
+            unlearnt_reason=self._why_unlearnt() if 0 < history.accepted == history.unlearnt else None,
             model_sha256=history.model,
             per_round=tuple(history.rounds),
         )
