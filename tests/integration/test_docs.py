@@ -37,7 +37,11 @@ def test_the_script_on_the_ledger_finds_each_record_once_and_an_entry_that_is_mi
     rng = np.random.default_rng(1)
     X, entries = rng.normal(size=(190, 2)), list[str]()
     table = Table("t", ("a", "b"), X, (X[:, 0] > 0.0).astype(float), ("no", "yes"), np.arange(190))
-    observe = lambda e: entries.append(encode(e).decode()) if isinstance(e, RoundClosed | RoundOpened) else None
+
+    def observe(event: object) -> None:
+        if isinstance(event, RoundClosed | RoundOpened):
+            entries.append(encode(event).decode())
+
     settings = ReplaySettings(round_size=20, learning=LearningSettings(features="rounds"))
     Replay(table, deal(table, 2, "round-robin", 0), settings, observe=observe).run()
     closed = [i for i, line in enumerate(entries) if line.startswith('{"type":"round-closed"')]
@@ -50,7 +54,9 @@ def test_the_script_on_the_ledger_finds_each_record_once_and_an_entry_that_is_mi
 
     whole = [f"c{i} 95 records accepted 0 rejected; up to {{'c{i}': 95}}" for i in range(2)]
     assert told(entries) == whole
-    assert told([*entries[: closed[1]], *entries[closed[1] + 1 :]])[0] == "c0 c0 expected 20 but the entry begins at 40"
+    assert (
+        told([*entries[: closed[1]], *entries[closed[1] + 1 :]])[0] == "c0 c0 expected 20 but the entry begins at 40"
+    )
     assert told([*entries, entries[closed[-1]]])[1] == "c1 c1 expected 95 but the entry begins at 80"
 
 

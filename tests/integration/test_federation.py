@@ -56,7 +56,9 @@ def test_masked_sums_wait_for_as_many_clients_as_a_total_needs():
     for i, record in enumerate(RECORDS[:120]):
         federation.learn(f"s{i % (2 if i < 60 else 4)}", record)
     assert [line.records for line in heard][:1] == [30]  # the third client has ten records at last
-    with pytest.raises(UsageError, match=r"a total is over 3 clients or more .*there are 2: raise federation.most_cl"):
+    with pytest.raises(
+        UsageError, match=r"a total is over 3 clients or more .*there are 2: raise federation.most_cl"
+    ):
         streamfl.Federation({**hidden, "federation": {"most_clients": 2}})
     with pytest.raises(UsageError, match="there is 1: name more topics or partitions"):
         streamfl.Federation({**hidden, "records": {"topics": ("plant",), "fields": {"label": "state"}}})
