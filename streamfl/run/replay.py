@@ -561,7 +561,7 @@ class Replay:
         )
 
     def _why_unlearnt(self) -> str | None:
-        """Return why a River model cannot learn the first records of a client; None if it can, and for other models."""
+        """Return why a River model cannot learn a client's first records; None if it can, and for other models."""
         external = self.settings.learning.external_model(self.task)
         if external is None:
             return None
