@@ -11,7 +11,7 @@ import numpy as np
 
 from streamfl import __version__
 from streamfl.arrays import FloatArray
-from streamfl.bounds import MOST_DELAY, NAME_BYTES, NAMED, bounded, is_name
+from streamfl.bounds import MOST_DELAY, NAME_BYTES, NAMED, is_name
 from streamfl.errors import BrokenInvariantError, PeerError, UsageError
 from streamfl.learning.local_round import Learner
 from streamfl.learning.model import Task
@@ -26,9 +26,7 @@ from streamfl.machines.coordinator.settings import CoordinatorSettings
 from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.private.part import OwnPart
 from streamfl.protocol.decisions import Answered, Dropped, OverBudget, PostUpdate, Predicted, Refused
-from streamfl.protocol.external.state import ExternalState
 from streamfl.protocol.messages import FromCoordinator, LocalDrift, Restarted, RoundClosed
-from streamfl.protocol.records import Batch, Span
 from streamfl.records.table import Table
 from streamfl.records.values.cells import listed, quoted
 from streamfl.records.values.times import iso
@@ -53,6 +51,7 @@ from streamfl.run.evaluation.result import (
 )
 from streamfl.run.evaluation.source_figures import missing, r2
 from streamfl.run.evaluation.target_range import TargetRange
+from streamfl.run.evaluation.unlearnt import why_unlearnt
 from streamfl.run.model_file import NO_PARTS, ServedModel
 from streamfl.run.report.changes import sentence
 from streamfl.run.saved.own_files import own_file
@@ -109,8 +108,6 @@ class ReplaySettings:
         if self.interval is not None and not 0.0 < self.interval < math.inf:
             raise UsageError(f"rounds of {self.interval} seconds: give a time above 0")
 
-
-FIRST = 100  # records of a client that tell why a model of others learns nothing
 
 Observer = Callable[[FromCoordinator | Refused | Predicted | PostUpdate], None]
 
@@ -561,16 +558,8 @@ class Replay:
         )
 
     def _why_unlearnt(self) -> str | None:
-        """Return why a River model cannot learn a client's first records; None if it can, and for other models."""
-        external = self.settings.learning.external_model(self.task)
-        if external is None:
-            return None
-        table, rows = self.table, next(log.rows[:FIRST] for log in self.logs.values() if len(log.rows))
-        begun = external.begin(ExternalState(external.initial(), table.labels))
-        span, X = Span("", 0, len(rows)), np.asarray(table.X[rows], np.float64)
-        begun.learn(Batch(span, np.arange(len(rows)), table.features, X, table.y[rows], table.labels))
-        begun.learnt()
-        return bounded(getattr(begun, "failure", "")) or None
+        rows = next(log.rows for log in self.logs.values() if len(log.rows))
+        return why_unlearnt(self.settings.learning.external_model(self.task), self.table, rows)
 
     def _unread(self, client: Client) -> int:
         """Return the records of a client that has left because too few others were left to mask its sums."""

@@ -394,20 +394,11 @@ class PrivacySettings(_Settings):
 
     @property
     def fewest_clients(self) -> int:
-        """Return the number of clients without which nothing can be learnt.
-
-        >>> PrivacySettings().fewest_clients, PrivacySettings(secure_aggregation="masked").fewest_clients
-        (1, 3)
-        """
+        """Return the number of clients without which nothing can be learnt."""
         return 1 if self.secure_aggregation == "off" else self.min_clients_per_sum
 
     def check_clients(self, clients: int, remedy: str) -> None:
-        """Check that so many clients can learn from totals.
-
-        Raises
-        ------
-        UsageError
-            They are too few for one; the message ends with the remedy.
+        """Raise a UsageError that ends with the remedy if so many clients are too few for a total.
 
         >>> PrivacySettings(secure_aggregation="masked").check_clients(2, "choose more --clients")
         Traceback (most recent call last):
