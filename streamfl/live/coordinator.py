@@ -480,7 +480,7 @@ def wrong_state(settings: FederationSettings) -> WrongState:
 def _machine(settings: FederationSettings, link: ServedCoordinatorLink) -> Coordinator:
     before = link.restore()
     if before is None:
-        LOG.info("a new federation", federation=settings.federation.name, expects=settings.federation.min_clients)
+        LOG.info("a new federation", federation=settings.federation.name, expects=settings.min_clients)
     else:
         LOG.info("resumed", round=before.round, epoch=before.profile.epoch, entry=before.entry)
         for name, (was, now) in kept_settings.changes(before.settings, kept_settings.to_keep(settings)).items():

@@ -300,6 +300,7 @@ def _trial(
     yield "two new models must have the same weights: draw with a fixed seed", np.array_equal(first, again.weights())
     made.learn(X.copy(), y.copy())
     after = np.array(made.weights())
+    yield "learn() must leave finite weights, and left NaN or infinity", bool(np.isfinite(after).all())
     yield "learn() must not change the shape of the weights", after.shape == first.shape
     again.set_weights(first.copy())
     again.learn(X.copy(), y.copy())
@@ -307,8 +308,11 @@ def _trial(
     fresh = kind(2, labels)
     fresh.set_weights(after.copy())
     yield "weights() must return what set_weights() was given", np.array_equal(after, fresh.weights())
-    shape, got = (len(X), labels) if labels else (len(X),), np.shape(fresh.predict(X.copy()))
+    shape, predicted = (len(X), labels) if labels else (len(X),), fresh.predict(X.copy())
+    got = np.shape(predicted)
     yield f"predict() must return an array of shape {shape}, and returned {got}", got == shape
+    finite = bool(np.isfinite(np.asarray(predicted, np.float64)).all())
+    yield "predict() must return finite numbers, and returned NaN or infinity", finite
 
 
 def _refused(kind: type[Any], reason: str) -> UsageError:

@@ -349,7 +349,9 @@ class Assembly:
         """Return the features in the order of their columns. A column without any value counts as numbers."""
         names = [f for name, column in self._columns.items() for f in (column.features if column else (name,))]
         if not names and not self.request.time_features:
-            what = "; ".join(["it has no feature column besides the label", *self._notes()])
+            guessed = " (taken, as --label names none)" if self.label and not self.request.label else ""
+            label = f"the label, column {quoted(self.label)}{guessed}" if self.label else "the label"
+            what = "; ".join([f"it has no feature column besides {label}", *self._notes()])
             times = [column.name for column in self._left_out if column.why == TIMES]
             if times and self._times is None:
                 remedy = "give columns of numbers or categories, or predict a number from its last values"

@@ -51,6 +51,7 @@ from streamfl.run.evaluation.result import (
 )
 from streamfl.run.evaluation.source_figures import missing, r2
 from streamfl.run.evaluation.target_range import TargetRange
+from streamfl.run.evaluation.unlearnt import why_unlearnt
 from streamfl.run.model_file import NO_PARTS, ServedModel
 from streamfl.run.report.changes import sentence
 from streamfl.run.saved.own_files import own_file
@@ -163,6 +164,9 @@ class Replay:
         self.settings.learning.check_budget(self._largest_round)
         settings = self.settings
         settings.privacy.check(settings.learning, settings.profile, self.task, settings.aggregation)
+        settings.privacy.check_clients(
+            len(self.logs), f"choose --clients {settings.privacy.fewest_clients} or more, or a --split into as many"
+        )
         settings.privacy.check_noise(settings.learning, settings.profile, scaling=settings.scaling)
         if settings.privacy.noise:
             epsilon(settings.privacy.noise, 1, settings.privacy.delta)  # what counts it is there
@@ -553,6 +557,10 @@ class Replay:
             delta=chosen.delta,
         )
 
+    def _why_unlearnt(self) -> str | None:
+        rows = next(log.rows for log in self.logs.values() if len(log.rows))
+        return why_unlearnt(self.settings.learning.external_model(self.task), self.table, rows)
+
     def _unread(self, client: Client) -> int:
         """Return the records of a client that has left because too few others were left to mask its sums."""
         log = self.logs[client.name]
@@ -615,6 +623,7 @@ class Replay:
             promotions=history.promotions,
             serving=history.serving(),
             unlearnt=history.unlearnt,
+            unlearnt_reason=self._why_unlearnt() if 0 < history.accepted == history.unlearnt else None,
             model_sha256=history.model,
             per_round=tuple(history.rounds),
         )

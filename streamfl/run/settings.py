@@ -392,6 +392,26 @@ class PrivacySettings(_Settings):
             return None
         return Noise(self.noise, self.radius, self.min_clients_per_sum if self.secure_aggregation == "masked" else 1)
 
+    @property
+    def fewest_clients(self) -> int:
+        """Return the number of clients without which nothing can be learnt."""
+        return 1 if self.secure_aggregation == "off" else self.min_clients_per_sum
+
+    def check_clients(self, clients: int, remedy: str) -> None:
+        """Raise a UsageError that ends with the remedy if so many clients are too few for a total.
+
+        >>> PrivacySettings(secure_aggregation="masked").check_clients(2, "choose more --clients")
+        Traceback (most recent call last):
+        streamfl.errors.UsageError: privacy.secure_aggregation masked: a total is over 3 clients or more
+        (min_clients_per_sum), and there are 2: choose more --clients
+        """
+        if clients < self.fewest_clients:
+            there = "there is 1" if clients == 1 else f"there are {clients:,}"
+            raise UsageError(
+                f"privacy.secure_aggregation {self.secure_aggregation}: a total is over {self.fewest_clients:,} "
+                f"clients or more (min_clients_per_sum), and {there}: {remedy}"
+            )
+
     def check_noise(self, learning: LearningSettings, profile: "ProfileSettings", *, scaling: bool) -> None:
         """Check that noise can hide a record in all that is sent.
 

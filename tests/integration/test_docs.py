@@ -1,5 +1,6 @@
 """What the documentation shows is what happens: its site, its links, its commands and its walk-throughs."""
 
+import io
 import os
 import re
 import shlex
@@ -7,8 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_lines import parse
+
+from streamfl.protocol.messages import RoundClosed, RoundOpened
+from streamfl.records.table import Table
+from streamfl.run.dealing.dealing import deal
+from streamfl.run.replay import Replay, ReplaySettings
+from streamfl.run.settings import LearningSettings
+from streamfl.wire.messages import encode
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
@@ -19,6 +28,36 @@ BLOCK = re.compile(r"^```([a-z]*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
     """Return the blocks of a page that are of these kinds, in order."""
     return [(kind, text) for kind, text in BLOCK.findall(TEXTS[page]) if kind in kinds]
+
+
+# --- a script that reads what coordinators write --------------------------------------------------------------------
+
+
+def test_the_script_on_the_ledger_finds_each_record_once_and_an_entry_that_is_missing_or_twice(monkeypatch, capsys):
+    rng = np.random.default_rng(1)
+    X, entries = rng.normal(size=(190, 2)), list[str]()
+    table = Table("t", ("a", "b"), X, (X[:, 0] > 0.0).astype(float), ("no", "yes"), np.arange(190))
+
+    def observe(event: object) -> None:
+        if isinstance(event, RoundClosed | RoundOpened):
+            entries.append(encode(event).decode())
+
+    settings = ReplaySettings(round_size=20, learning=LearningSettings(features="rounds"))
+    Replay(table, deal(table, 2, "round-robin", 0), settings, observe=observe).run()
+    closed = [i for i, line in enumerate(entries) if line.startswith('{"type":"round-closed"')]
+    script = next(text for _, text in blocks("docs/topics.md", "python") if "round-closed" in text)
+
+    def told(lines: list[str]) -> list[str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+        exec(compile(script, "ledger.py", "exec"), {})
+        return capsys.readouterr().out.splitlines()
+
+    whole = [f"c{i} 95 records accepted 0 rejected; up to {{'c{i}': 95}}" for i in range(2)]
+    assert told(entries) == whole
+    assert (
+        told([*entries[: closed[1]], *entries[closed[1] + 1 :]])[0] == "c0 c0 expected 20 but the entry begins at 40"
+    )
+    assert told([*entries, entries[closed[-1]]])[1] == "c1 c1 expected 95 but the entry begins at 80"
 
 
 # --- the site -------------------------------------------------------------------------------------------------------

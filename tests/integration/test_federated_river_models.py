@@ -110,6 +110,17 @@ def streamfl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return command
 
 
+def test_a_replay_says_why_a_river_model_has_learnt_nothing(streamfl, tmp_path):
+    with (tmp_path / "negative.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("a", "b", "y"), *((-i % 7 - 8, -i % 5 - 6, "uvw"[i % 3]) for i in range(120))])
+    options = ("--clients", 2, "--model", "river:naive_bayes.MultinomialNB", "--json", tmp_path / "r.json")
+    code, said = streamfl("replay", tmp_path / "negative.csv", *options)
+    told = "one of the 120 records could be learnt by the model: what it learnt cannot be merged, because"
+    assert (code, f"n{told}" in said) == (0, True)
+    assert json.loads((tmp_path / "r.json").read_text())["unlearnt"] == 120
+    assert f"N{told}" in streamfl("explain", tmp_path / "r.json")[1]
+
+
 def test_replay_federates_a_river_model(streamfl, tmp_path):
     options = ("--clients", CLIENTS, "--round-size", SIZE, "--model", LOGISTIC, "--json", tmp_path / "r.json")
     code, said = streamfl("replay", "river:Phishing", *options)

@@ -49,6 +49,26 @@ def test_a_program_learns_what_a_replay_of_the_same_records_learns():
     assert model.predict([[one["a"], one["b"]] for one in RECORDS], ("a", "b")) == answers
 
 
+def test_masked_sums_wait_for_as_many_clients_as_a_total_needs():
+    heard = []
+    hidden = {**tables(), "federation": {"min_clients": 1}, "privacy": {"secure_aggregation": "masked"}}
+    federation = streamfl.Federation(hidden, on_round=heard.append, clock=streamfl.ManualClock())
+    for i, record in enumerate(RECORDS[:120]):
+        federation.learn(f"s{i % (2 if i < 60 else 4)}", record)
+    assert [line.records for line in heard][:1] == [30]  # the third client has ten records at last
+    with pytest.raises(
+        UsageError, match=r"a total is over 3 clients or more .*there are 2: raise federation.most_cl"
+    ):
+        streamfl.Federation({**hidden, "federation": {"most_clients": 2}})
+    with pytest.raises(UsageError, match="there is 1: name more topics or partitions"):
+        streamfl.Federation({**hidden, "records": {"topics": ("plant",), "fields": {"label": "state"}}})
+    for sums in ("masked", "pooled"):
+        with pytest.raises(UsageError, match=f"{sums}: a total is over 3 clients .*there are 2: choose --clients 3"):
+            streamfl.replay(
+                pl.DataFrame(RECORDS), label="state", clients=2, features="rounds", secure_aggregation=sums
+            )
+
+
 @pytest.mark.compiles
 def test_the_objective_says_which_label_is_predicted_live_and_in_the_model_file():
     prices = {"features": "linear", "objective": "cost", "costs": {"hot": 1e6}}

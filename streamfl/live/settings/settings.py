@@ -134,7 +134,8 @@ class FederationTable(_Table):
         le=MOST,
         json_schema_extra={"unit": "clients", "unequal": "if below the number of clients", "decides": False},
     )
-    """The number of clients that must have joined before round 1 opens."""
+    """The number of clients that must have joined before round 1 opens; with `masked` and `pooled` sums at least
+    `min_clients_per_sum`."""
     task: Task = Field(
         "classification", json_schema_extra={"unequal": "with `regression`, unless `features` is `rounds`"}
     )
@@ -594,7 +595,14 @@ class FederationSettings(BaseSettings):
         profile = self.profile.resolved_with(self.privacy)
         self.privacy.check(learning, profile, self.federation.task, self.rounds.aggregation)
         self.privacy.check_noise(learning, profile, scaling=self.federation.scaling)
+        self._check_number_of_clients()
         return self
+
+    def _check_number_of_clients(self) -> None:
+        """Raise a UsageError if there can never be enough clients for a total."""
+        if self._known_clients is not None:
+            self.privacy.check_clients(self._known_clients, "name more topics or partitions, or set it lower")
+        self.privacy.check_clients(self.federation.most_clients, "raise federation.most_clients")
 
     def _check_past(self) -> None:
         """Raise a ValueError if features cannot be made of the records before."""
@@ -684,7 +692,7 @@ class FederationSettings(BaseSettings):
         rounds = self.rounds
         return CoordinatorSettings(
             learner=self.learner,
-            min_clients=self.federation.min_clients,
+            min_clients=self.min_clients,
             quorum=None if rounds.quorum == "all" else rounds.quorum,
             deadline=rounds.deadline_seconds or None,
             expire_after=rounds.expire_after,
@@ -831,7 +839,7 @@ class FederationSettings(BaseSettings):
         """
         rounds, records, learning = self.rounds, self.records, self._learning
         native = isinstance(self.learner.online, NativeOnlineModels)
-        min_clients = self.federation.min_clients
+        min_clients = self.min_clients
         differ = {
             'rounds.clock = "interval"': rounds.clock == "interval",
             f"rounds.quorum = {rounds.quorum}": rounds.quorum != "all",
@@ -839,7 +847,7 @@ class FederationSettings(BaseSettings):
             'records.start = "latest"': records.start == "latest",
             'records.lost = "skip"': records.lost == "skip",
             # A client that joins after round 1 has begun takes part from a round that depends on timing.
-            f"federation.min_clients = {min_clients}": min_clients < self._clients,
+            f"federation.min_clients = {min_clients}": min_clients < (self._known_clients or 2),
             # A label that was the last one known when a record was answered depends on timing.
             f'learning.features = "{learning.features}", labels.topic': native and self.labels.topic != "",
             # How far out a target is depends on the client's targets before it, which a kill loses.
@@ -848,14 +856,19 @@ class FederationSettings(BaseSettings):
         return tuple(setting for setting, differs in differ.items() if differs)
 
     @property
-    def _clients(self) -> int:
-        """Return the number of clients; two if only the log or the records determine it."""
+    def min_clients(self) -> int:
+        """Return the number of clients that must have joined before round 1 opens: fewer could not learn."""
+        return max(self.federation.min_clients, self.privacy.fewest_clients)
+
+    @property
+    def _known_clients(self) -> int | None:
+        """Return the number of clients; None if only the log or the records determine it."""
         records = self.records
         if records.clients == "topic" and not any("*" in name for name in records.topics):
             return len(records.topics)
         if records.clients == "partition" and records.partitions is not None:
             return len(records.topics) * records.partitions
-        return 2
+        return None
 
     def first_state(self) -> CoordinatorState:
         """Return the state of a coordinator that has never committed."""

@@ -115,6 +115,7 @@ class FederatedRiverPass:
         self._known = set(agreed.labels) if agreed.seen else set[str]()
         self.records = 0
         self._unlearnt = 0
+        self.failure = ""  # why a record, or what was learnt, is of no use
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -153,17 +154,23 @@ class FederatedRiverPass:
     def _exported(self) -> Exported | None:
         try:
             state = self._pass.export()
-        except Exception:  # complex numbers, or numbers too large for an integer
+        except Exception as error:  # complex numbers, or numbers too large for an integer
+            self.failure = f"{type(error).__name__}: {error}"
             return None
-        return state if unusable(state, self._agreed) is None else None
+        wrong = unusable(state, self._agreed)
+        if wrong is not None:
+            self.failure = f"what it learnt cannot be merged, because {wrong}"
+        return state if wrong is None else None
 
     def _learns(self, x: Mapping[Hashable, float], y: Any) -> bool:
         """Learn a record; tell whether River could."""
         if y is None:
+            self.failure = "it distinguishes two labels, and there are more"
             return False
         try:
             self._pass.learn_one(x, y)
-        except Exception:  # River raises what it likes
+        except Exception as error:  # River raises what it likes
+            self.failure = f"{type(error).__name__}: {error}"
             return False
         return True
 

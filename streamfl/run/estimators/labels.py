@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl.run.estimators.rows import whole_text
+from streamfl.run.estimators.rows import is_missing, whole_text
 
 Label = bool | int | float | str
 PLAIN = frozenset((bool, int, float, str))
@@ -122,6 +122,6 @@ def _plain(label: Any) -> Label:
             return float(plain)
         case str():
             return str.__str__(plain)  # the value also of a string enumeration, whose str() may differ
-    if plain is None or isinstance(plain, float):
+    if is_missing(plain):
         raise ValueError(f"a label is {label!r}: leave out records without a label")
     raise ValueError(f"a label is {label!r}: it must be a bool, an int, a float or a str; use its name or number")

@@ -308,6 +308,18 @@ def column(y: Any) -> Sequence[Any]:
     return values
 
 
+def is_missing(value: Any) -> bool:
+    """Tell whether a value is None, NaN or another that means a missing one, as pandas.NA and NaT do.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing(0.0), is_missing("")
+    (True, True, False, False)
+    """
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124 - NaN is not itself
+    except (TypeError, ValueError):  # pandas.NA is neither true nor false; an array is several values
+        return not isinstance(value, np.ndarray)
+
+
 def client_name(value: Any) -> str:
     """Return the name of a client: "" for a missing value, "1" for 1.0.
 
@@ -316,11 +328,7 @@ def client_name(value: Any) -> str:
     >>> client_name(1.0), client_name("north"), client_name(float("nan"))
     ('1', 'north', '')
     """
-    try:
-        missing = value is None or bool(value != value)  # noqa: PLR0124 - NaN is not itself
-    except TypeError:  # pandas.NA is neither true nor false
-        missing = True
-    if missing:
+    if is_missing(value):
         return ""
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return str(int(value)) if whole else whole_text(str(value), "a client's name")

@@ -291,6 +291,7 @@ class Result(ResultPart):
     promotions: int
     serving: Mapping[str, float] = Field(default_factory=dict)
     unlearnt: int | None = None
+    unlearnt_reason: str | None = None
     model_sha256: str
     per_round: tuple[RoundLine, ...]
 

@@ -26,7 +26,7 @@ from streamfl.run.evaluation.result import (
 )
 from streamfl.run.report.changes import moved_sentence, sentence, stuck_sentence
 from streamfl.run.report.compared import texts
-from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted
+from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted, useless
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
     beginning,
@@ -281,7 +281,8 @@ def summary(console: Console, result: Result, rejections: Sequence[str] = ()) ->
     for heading in _measures(result):
         print_line(console, heading)
     for key, value in _lines(result):
-        print_line(console, f"{key:<{_KEY}}{value}", "red" if key == "records" and unaccounted(result) else "")
+        alarming = (key == "records" and unaccounted(result)) or (key == "unlearnt" and useless(result))
+        print_line(console, f"{key:<{_KEY}}{value}", "red" if alarming else "")
         if key == "records":
             _list_rejections(console, rejections, result.rejected)
             if result.pending:
@@ -337,7 +338,7 @@ def _lines(result: Result) -> list[tuple[str, str]]:
         ("records", ledger(result)),
         *([("labels", _late(result))] if result.label_delay else []),
         *([("infinite", f"{counted(result.infinite, 'value')}, treated as missing")] if result.infinite else []),
-        *([("unlearnt", f"{count(result.unlearnt)} records")] if result.unlearnt else []),
+        *([("unlearnt", useless(result) or counted(result.unlearnt, "record"))] if result.unlearnt else []),
         ("rounds", count(result.rounds)),
         ("clients", count(result.clients)),
         *([("bytes", _bytes(result.bytes, result.clients))] if result.bytes else []),

@@ -85,6 +85,14 @@ def unanswered(restarts: Sequence[int], drifts: Sequence[int]) -> list[int]:
     return [drift for drift in drifts if drift not in met]
 
 
+def useless(result: Result) -> str:
+    """Return that a model of others could learn no record at all, and why; "" if it learnt some."""
+    if not result.unlearnt or result.unlearnt < result.accepted:
+        return ""
+    why = f": {result.unlearnt_reason}" if result.unlearnt_reason else ""
+    return f"none of the {counted(result.accepted, 'record')} could be learnt by the model{why}"
+
+
 def unaccounted(result: Result) -> int:
     """Return the number of records read but not accounted for; 0 unless there is a defect."""
     return result.records - result.accepted - result.rejected - result.pending
@@ -323,8 +331,12 @@ def _records(result: Result) -> Iterator[Sentence]:
     if result.expired:
         lost = f"{counted(result.expired, 'record')} {_was(result.expired)} given up"
         yield Sentence(f"{lost}: no label came in time.", warns=True)
+    if nothing := useless(result):
+        yield Sentence(f"{nothing[0].upper()}{nothing[1:]}.", warns=True)
     if result.pending:
         few = "their clients had too few records left for an update (--min-records)"
+        if result.privacy is not None and result.privacy.secure_aggregation == "masked":
+            few += f", or fewer than {result.privacy.min_clients_per_sum} clients had any for a total"
         answered = f" {count(result.answered)} of them count in the figures." if result.answered else ""
         sent = f"{counted(result.pending, 'record')} {_was(result.pending)} read but not sent: {few}."
         yield Sentence(sent + answered)

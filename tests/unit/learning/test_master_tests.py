@@ -218,3 +218,5 @@ def test_the_outlook_is_whether_the_tests_can_fire() -> None:
     assert "cannot fire" in PaperSettings().outlook()
     assert "T = 2.8e+08" in PaperSettings().outlook()
     assert "can fire: their least threshold at T = 64 is 0.053" in SMALL.outlook()  # 0.3 / sqrt(32)
+    assert "least threshold is 105.6" in PaperSettings().outlook()  # 245 rounds into the block of 256: 500 - 255
+    assert "least threshold is 196.2" in PaperSettings(horizon=10_000).outlook()  # no block has more than 256

@@ -226,9 +226,21 @@ class Deaf(Softmax):
         self.W = np.ones_like(self.W)
 
 
+class Diverges(Softmax):
+    def learn(self, X, y):
+        self.W = self.W * np.nan
+
+
+class Undefined(Codes):
+    def predict(self, X):
+        return np.full((len(X), self.W.shape[1]), np.nan)
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
+        (Diverges, "learn\\(\\) must leave finite weights, and left NaN or infinity"),
+        (Undefined, "predict\\(\\) must return finite numbers, and returned NaN or infinity"),
         (Random, "two new models must have the same weights: draw with a fixed seed"),
         (Remembers, "the same weights and records must give the same weights"),
         (Whole, "weights\\(\\) must return finite floats"),

@@ -59,12 +59,14 @@ class PaperSettings:
         """Return whether the tests can fire at all, and from which T on.
 
          print(PaperSettings(horizon=104).outlook())
-        profile paper: Tests 1 and 2 cannot fire at T = 104: their least threshold is 187.2, no statistic exceeds 1;
+        profile paper: Tests 1 and 2 cannot fire at T = 104: their least threshold is 165.4, no statistic exceeds 1;
         with blocks of T/2 rounds they could at T = 2.8e+08 (--rho-scale lowers every threshold)
         """
         tests = PaperTests(self.horizon, self.delta, self.rho_scale)
-        order = min(self.max_order, int(math.log2(max(1, self.horizon // 2))))
-        least = min(tests.threshold2(1 << order), tests.threshold1(order))
+        # Before the first alarm blocks have 1, 2, 4, .. rounds; the last one may be cut short by the end.
+        order = min(self.max_order, int(math.log2((self.horizon + 1) / 2)) if self.horizon > 0 else 0)
+        cut_short = min(1 << self.max_order, self.horizon + 1 - (2 << order))
+        least = min(tests.threshold2(max(1 << order, cut_short)), tests.threshold1(order))
         if least <= 1.0:
             return (
                 f"profile paper: Tests 1 and 2 can fire: their least threshold at T = {self.horizon} is {least:.3g}"

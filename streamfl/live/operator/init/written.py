@@ -68,6 +68,7 @@ def _rounds(layout: RecordsLayout) -> Iterator[str]:
         return
     yield "# A round closes every so many seconds, also if a client has fallen silent. For a model that is the same"
     yield '# to the last byte, even if processes are killed: clock = "records", deadline = 0.0 (docs/kafka.md).'
+    yield "# Each reaction takes a multiple of interval: a drift is told after one or two rounds, stalled after ten."
     if layout.interval is None:
         yield "interval = 10.0  # seconds; it is not known how fast records come"
         return

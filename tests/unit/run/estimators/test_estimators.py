@@ -15,7 +15,7 @@ import pytest
 from native_streams import drawn, state
 from river import drift, evaluate, metrics
 from suites.parameters import full
-from unit.run.estimators.test_rows import frame_of, packages
+from unit.run.estimators.test_rows import NA, frame_of, packages
 
 from streamfl import MasterFLClassifier, MasterFLRegressor
 from streamfl.errors import BrokenInvariantError, UsageError
@@ -245,6 +245,12 @@ def test_a_weight_is_a_number_from_0_to_1000(make, targets, w):
     with pytest.raises(ValueError, match=r"a weight is .*: it must be a number from 0 to 1000"):
         model.learn_one({"x": 1.0}, 1.0, w=w)
     assert (model.summary["clients"], model._labels.names) == (0, ())
+
+
+@pytest.mark.parametrize("label", [None, np.nan, np.datetime64("NaT"), NA()])
+def test_a_missing_label_is_refused_with_what_to_do(label):
+    with pytest.raises(ValueError, match=r"a label is .*: leave out records without a label"):
+        classifier().learn_one({"x": 1.0}, label)
 
 
 def test_a_large_weight_is_so_many_records():

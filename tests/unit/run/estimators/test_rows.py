@@ -32,6 +32,11 @@ class NA:
     def __bool__(self):
         raise TypeError("boolean value of NA is ambiguous")
 
+    def __ne__(self, other):
+        return self
+
+    __hash__ = object.__hash__
+
 
 def learnt(rows, record):
     """Return the features of a record, which is learnt."""
