@@ -147,7 +147,7 @@ def learn_last_answer(last: Last, truth: float, centre: float, targets: bool) ->
 
 @inner
 def learn_outer(last: Last, past: PastAnswers, i: int, truth: float, centre: float, targets: bool) -> None:
-    """Learn row i as predicted last or, if `said` has it, by what was known and said when it was answered."""
+    """Learn row i as predicted last or, if `past` has it, by what was known and answered when it came."""
     held, predictions = last.target[0], last.predictions
     if i >= len(past.then):
         learn_last_answer(last, truth, centre, targets)
