@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ from streamfl.runtime.ports import (
     ServedCoordinatorLink,
     StandbyConnector,
     WrongState,
+    silence_of,
 )
 
 if TYPE_CHECKING:
@@ -414,7 +416,7 @@ class ServingCoordinator:
         heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
         log = CoordinatorLog(lambda: link.bytes_read, lambda: link.bytes_written)
         clock = ListeningClock(link.listen)
-        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren)
+        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren, partial(silence_of, link))
 
         def turned() -> None:
             self.turned()

@@ -211,7 +211,7 @@ class LibrdkafkaReader:
         """Read a partition from an offset on."""
         self._partitions[partition].seek(offset)
 
-    def position(self, partition: TopicPartition) -> int:
+    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Return the offset that is read next; at the end of a log it is behind the markers of transactions."""
         return self._partitions[partition].position
 

@@ -53,8 +53,11 @@ class RecordReader(Protocol):
         """Read a partition from an offset on."""
         ...
 
-    def position(self, partition: TopicPartition) -> int:
-        """Return the offset that is read next; at the end of a log it is behind the markers of transactions."""
+    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int | None:
+        """Return the offset that is read next; at the end of a log it is behind the markers of transactions.
+
+        None if it is not known within the time; 0 ms do not ask the brokers.
+        """
         ...
 
     def highwater(self, partition: TopicPartition) -> int | None:

@@ -37,7 +37,7 @@ class Partitions:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.at[partition] = offset
 
-    def position(self, partition: TopicPartition) -> int:
+    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         return self.at[partition]
 
     def pause(self, partition: TopicPartition) -> None:

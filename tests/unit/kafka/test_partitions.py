@@ -99,7 +99,7 @@ class Group:
     def highwater(self, partition: TopicPartition) -> int:
         return 0
 
-    def position(self, partition: TopicPartition) -> int:
+    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         return self.at[partition]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:

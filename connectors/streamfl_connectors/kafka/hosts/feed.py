@@ -145,9 +145,10 @@ class Feed:
                 yield partition, 0 if self._is_read(partition, end) else end - reader.head // self._format.stride
 
     def _is_read(self, partition: TopicPartition, end: int) -> bool:
-        """Tell whether a partition was read up to its end; not that while its brokers are away, whom this may ask."""
+        """Tell whether a partition was read up to its end; not that while its brokers are away: they are not asked."""
         try:
-            return bool(self._consumer.position(partition) >= end)
+            position = self._consumer.position(partition, timeout_ms=0)
+            return position is not None and position >= end
         except kafka_errors.RetriableError:
             return False
 
