@@ -416,7 +416,9 @@ class ServingCoordinator:
         heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
         log = CoordinatorLog(lambda: link.bytes_read, lambda: link.bytes_written)
         clock = ListeningClock(link.listen)
-        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren, partial(silence_of, link))
+        measures = CoordinatorMeasures(
+            lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren, partial(silence_of, link)
+        )
 
         def turned() -> None:
             self.turned()

@@ -211,9 +211,13 @@ class LibrdkafkaReader:
         """Read a partition from an offset on."""
         self._partitions[partition].seek(offset)
 
-    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
+    def position(self, partition: TopicPartition) -> int:
         """Return the offset that is read next; at the end of a log it is behind the markers of transactions."""
         return self._partitions[partition].position
+
+    def has_passed(self, partition: TopicPartition, offset: int) -> bool:
+        """Tell whether the position is at an offset or behind it."""
+        return self.position(partition) >= offset
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the end of a partition as of the last fetch; None before the first one."""

@@ -53,11 +53,12 @@ class RecordReader(Protocol):
         """Read a partition from an offset on."""
         ...
 
-    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int | None:
-        """Return the offset that is read next; at the end of a log it is behind the markers of transactions.
+    def position(self, partition: TopicPartition) -> int:
+        """Return the offset that is read next; at the end of a log it is behind the markers of transactions."""
+        ...
 
-        None if it is not known within the time; 0 ms do not ask the brokers.
-        """
+    def has_passed(self, partition: TopicPartition, offset: int) -> bool:
+        """Tell whether the position is at an offset or behind it, as far as is known: the brokers are not asked."""
         ...
 
     def highwater(self, partition: TopicPartition) -> int | None:

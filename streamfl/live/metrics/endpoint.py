@@ -23,8 +23,8 @@ LOG = structlog.get_logger("streamfl.telemetry")
 # Seconds between two looks of the loop at its measures.
 EVERY = 1.0
 
-# Seconds without a turn of the loop after which a process is not ready, since it probably waits for a broker, and after
-# which it counts as stuck: the longest wait for a broker, and more.
+# Seconds without a turn of the loop after which a process is not ready, since it probably waits for a broker; and
+# after which it counts as stuck: more than the longest wait for a broker.
 SLOW, STUCK = 30.0, 900.0
 
 

@@ -99,7 +99,10 @@ class Group:
     def highwater(self, partition: TopicPartition) -> int:
         return 0
 
-    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
+    def has_passed(self, partition: TopicPartition, offset: int) -> bool:
+        return self.position(partition) >= offset
+
+    def position(self, partition: TopicPartition) -> int:
         return self.at[partition]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from streamfl.errors import PeerError, UsageError
 from streamfl.wire.signing import OPEN
+from streamfl_connectors.kafka import consumer as module_of_consumer
 from streamfl_connectors.kafka import silence as module
 from streamfl_connectors.kafka import watcher
 from streamfl_connectors.kafka.settings import KafkaSettings
@@ -118,7 +119,9 @@ def test_what_reads_a_federation_raises_while_the_brokers_are_away(consumer, mon
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: consumer.now))
     monkeypatch.setattr(BrokerSilence.__init__, "__defaults__", (lambda: consumer.now,))
     connection = SimpleNamespace(settings=SETTINGS, signatures=OPEN, consumer=lambda **_: consumer)
-    reader = watcher.KafkaWatcher(connection, SimpleNamespace(control="f.control", dead_letters="d"), last=0, letters=False)
+    reader = watcher.KafkaWatcher(
+        connection, SimpleNamespace(control="f.control", dead_letters="d"), last=0, letters=False
+    )
     assert reader.read() == []
     consumer.error, consumer.now = KafkaTimeoutError("late"), 100.0
     for _ in range(3):
@@ -126,3 +129,19 @@ def test_what_reads_a_federation_raises_while_the_brokers_are_away(consumer, mon
             reader.read()
     consumer.error, consumer.now = None, 200.0
     assert reader.read() == []
+
+
+@pytest.mark.parametrize(
+    ("position", "passed"), [(7, True), (6, False), (None, False), (KafkaTimeoutError("late"), False)]
+)
+def test_how_far_a_consumer_is_asks_no_brokers(position, passed):
+    class Read(module_of_consumer.Consumer):
+        def __init__(self): ...
+
+        def position(self, partition, timeout_ms):
+            assert (partition, timeout_ms) == (PLACE, 0)
+            if isinstance(position, Exception):
+                raise position
+            return position
+
+    assert Read().has_passed(PLACE, 7) is passed

@@ -142,21 +142,16 @@ class Feed:
             if end is not None:
                 reader = self.readers[partition]
                 # A log may end with a transaction's marker, which is no message.
-                yield partition, 0 if self._is_read(partition, end) else end - reader.head // self._format.stride
-
-    def _is_read(self, partition: TopicPartition, end: int) -> bool:
-        """Tell whether a partition was read up to its end; not that while its brokers are away: they are not asked."""
-        try:
-            position = self._consumer.position(partition, timeout_ms=0)
-            return position is not None and position >= end
-        except kafka_errors.RetriableError:
-            return False
+                yield (
+                    partition,
+                    0 if self._consumer.has_passed(partition, end) else end - reader.head // self._format.stride,
+                )
 
     def note_ends(self) -> None:
         """Note for each client whether all that has been written to its partition was read."""
         for partition, reader in self.readers.items():
             end = self._consumer.highwater(partition)
-            at_end = end is not None and self._is_read(partition, end)
+            at_end = end is not None and self._consumer.has_passed(partition, end)
             for source in reader.clients.values():
                 source.at_end = at_end and source.next >= reader.head
 

@@ -309,7 +309,7 @@ class Session:
         for place in self._repartitioning.places:
             partition = TopicPartition(*place)
             end = self._consumer.highwater(partition)
-            at_end = end is not None and self._consumer.position(partition) >= end
+            at_end = end is not None and self._consumer.has_passed(partition, end)
             self._repartitioning.note_end(place, at_end=at_end)
         if self._labels is not None and time.monotonic() >= self._ask_at:
             self._ask()
@@ -322,7 +322,7 @@ class Session:
             for partition, end in self._consumer.end_offsets(places, timeout_ms=ANSWER_MS).items():
                 # The end is that of committed messages; those of an open transaction count as not read.
                 known = self._consumer.highwater(partition)
-                if known is not None and self._consumer.position(partition) >= max(end, known):
+                if known is not None and self._consumer.has_passed(partition, max(end, known)):
                     self._repartitioning.note_passed((partition.topic, partition.partition), asked)
 
     def _steer(self) -> None:
