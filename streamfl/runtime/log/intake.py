@@ -19,6 +19,9 @@ LOG = structlog.get_logger("streamfl.intake")
 # The records that a client holds, beyond its machine's buffer, before its partition is paused or skips it.
 ROOM = 1000
 
+# The remarks that a process remembers, to log each once, in whatever partition; further ones are logged in each.
+REMEMBERED = 1000
+
 
 class LogMessage(Protocol):
     """One message of a log."""
@@ -71,6 +74,7 @@ class LogIntake:
         # By partition, the position up to which this process has read.
         self._seen: dict[str, int] = {}
         self._newest: dict[str, float] = {}
+        self._remarked: set[str] = set()
 
     def begin(
         self,
@@ -129,8 +133,7 @@ class LogIntake:
         end, seen = (last + 1) * stride, self._seen.get(reader.name, 0)
         if first * stride >= seen:
             self._counts.add(decoded)
-        for remark in decoded.remarks:
-            LOG.warning(remark, partition=reader.name)
+        self._log(reader.name, decoded.remarks)
         self._count_late(reader.name, decoded, seen)
         self._counts.unrouted += sum(stray.position >= seen for stray in reader.take(end, decoded))
         self._seen[reader.name] = max(seen, end)
@@ -141,6 +144,14 @@ class LogIntake:
         bad = [one for one in decoded.rejected if one.position >= reader.dead_letters_before]
         reader.dead_letters_before = max(reader.dead_letters_before, end)
         return self._letters(reader.name, bad, messages)
+
+    def _log(self, name: str, remarks: Sequence[str]) -> None:
+        """Log what was not remarked before about any partition."""
+        for remark in remarks:
+            if remark not in self._remarked:
+                LOG.warning(remark, partition=name)
+                if len(self._remarked) < REMEMBERED:
+                    self._remarked.add(remark)
 
     def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[LogMessage]) -> list[DeadLetter]:
         if not bad:
