@@ -424,18 +424,9 @@ class Coordinator:
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
-        account = member.after_join(join.nonce, join.key, misses=self._misses_of_one_that_returns)
+        account = member.after_join(join.nonce, join.key, is_waited_for=self.settings.deadline is not None)
         self._change(join.client, account)
         return (self.state.answer(join, account),)
-
-    @property
-    def _misses_of_one_that_returns(self) -> int | None:
-        """Return such a number that one round waits for a client that had left: its deadline; None without one.
-
-        After a stop all clients return at once, and the first update would close the round.
-        """
-        expires = self.settings.expire_after
-        return None if self.settings.deadline is None or expires is None else max(0, expires - 1)
 
     def _change(self, client: str, member: Member) -> None:
         """Change a member's account, and keep a copy until it is saved."""
