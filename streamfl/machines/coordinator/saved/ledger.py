@@ -87,8 +87,8 @@ class Member:
     def after_join(self, nonce: str, key: str = "", *, is_waited_for: bool) -> "Member":
         """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks.
 
-        Anybody may have sent the Join of one that had left. So no round waits for it before it sends an update, unless
-        it `is_waited_for`: where rounds have a deadline. After a stop all clients come back at once, and the first
+        Anybody may have sent the Join of one that had left. So no round waits for it before it sends an update, but
+        where rounds have a deadline it `is_waited_for`: after a stop all clients come back at once, and the first
         update would close the round.
         """
         awaited = self.awaited and (not self.left or (is_waited_for and not self.evicted))
