@@ -11,6 +11,7 @@ from kafka import errors as kafka_errors
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.intake import LogIntake
 from streamfl.runtime.log.partition import LogSource, PartitionReader, not_held
+from streamfl.runtime.log.repartitioning.origin import origin
 from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.settled import SettledOffset
@@ -35,7 +36,7 @@ class Feed:
         self.readers: dict[TopicPartition, PartitionReader] = {}
         self._connection, self._consumer = connection, consumer
         self._placement, self._format = placement, records
-        self._intake = LogIntake(placement, records, counts)
+        self._intake = LogIntake(placement, records, counts, _origin if placement.is_repartitioned else None)
         self._bury = bury
         self._again: KafkaConsumer | None = None
         self._paused: set[TopicPartition] = set()
@@ -220,3 +221,7 @@ class Feed:
         """Close the connection for reading again; the consumer is its owner's."""
         if self._again is not None:
             self._again.close()
+
+
+def _origin(message: Any) -> tuple[str, int, int] | None:
+    return origin(message.headers)
