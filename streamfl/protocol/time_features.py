@@ -1,0 +1,35 @@
+"""The names of features that are made of times: sine and cosine of the time of day, of the week and of the year."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+
+from streamfl.arrays import BoolArray
+
+CYCLES = ("hour", "weekday", "season")
+
+# The deviation of a sine and of a cosine over whole cycles.
+# docs/choices.md, "Features of the time".
+DEVIATION = sqrt(0.5)
+
+
+def names_of(cycles: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the features of some cycles.
+
+    >>> names_of(("hour",))
+    ('hour sin', 'hour cos')
+    """
+    return tuple(f"{cycle} {part}" for cycle in cycles for part in ("sin", "cos"))
+
+
+OF_TIME = frozenset(names_of(CYCLES))
+
+
+def are_of_time(features: Sequence[str]) -> BoolArray:
+    """Tell which features are made of times, by their names; shape (d,).
+
+    >>> are_of_time(("x", "season cos"))
+    array([False,  True])
+    """
+    return np.array([name in OF_TIME for name in features], dtype=np.bool_)
