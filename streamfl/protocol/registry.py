@@ -106,7 +106,7 @@ class Registry:
     def scaled_by(self, moments: Moments, *, only: Collection[str] | None = None) -> "Registry":
         """Return a registry that standardises by these moments; a constant feature is only centred.
 
-        Features of the time deviate as over whole cycles, or more: the first records show hardly any of a year.
+        So is a feature of the time: the first records show too little of a day, a week or a year to scale it by.
         With `only`, all other features keep their scale.
         """
         aligned = moments.aligned(self.features)

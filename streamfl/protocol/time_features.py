@@ -1,7 +1,6 @@
 """The names of features that are made of times: sine and cosine of the time of day, of the week and of the year."""
 
 from collections.abc import Sequence
-from math import sqrt
 
 import numpy as np
 
@@ -9,9 +8,9 @@ from streamfl.arrays import BoolArray
 
 CYCLES = ("hour", "weekday", "season")
 
-# The deviation of a sine and of a cosine over whole cycles.
+# The least deviation that such a feature counts as having. It lies between -1 and 1, so with 1 it is only centred.
 # docs/choices.md, "Features of the time".
-DEVIATION = sqrt(0.5)
+DEVIATION = 1.0
 
 
 def names_of(cycles: Sequence[str]) -> tuple[str, ...]:
