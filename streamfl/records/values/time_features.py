@@ -18,7 +18,6 @@ from streamfl.records.values.times import PLAIN, Notation, seconds
 
 _DAY, _YEAR = 86400.0, 31556952.0  # in seconds; the mean year of the calendar
 _PERIODS: Mapping[str, float] = {"hour": _DAY, "weekday": 7 * _DAY, "season": _YEAR}
-_CYCLES = {"hour": "a day", "weekday": "a week", "season": "a year"}
 _MONDAY = 4 * _DAY  # 1970-01-05 was the first
 _QUARTER = 900.0  # clocks change at a quarter of an hour of UTC
 
@@ -89,14 +88,13 @@ class TimeFeatures:
         """Return of which features times, in seconds, show less than one cycle: models know nothing of the rest.
 
         >>> TimeFeatures(("hour", "season"), "at").notes(np.array([0.0, np.nan, 8.5 * 86400.0]))
-        ('its times span 8.5 days, less than one cycle of season: models err where they have seen none of it; leave \
-season out of the time features until a year is there',)
+        ('its times span 8.5 days, less than one cycle of season: models know nothing of the rest of it yet',)
         """
         known = times[~np.isnan(times)]
         span = float(np.ptp(known)) if len(known) else 0.0
         return tuple(
-            f"its times span {span / _DAY:.3g} days, less than one cycle of {kind}: models err where they have seen "
-            f"none of it; leave {kind} out of the time features until {_CYCLES[kind]} is there"
+            f"its times span {span / _DAY:.3g} days, less than one cycle of {kind}: models know nothing of the rest "
+            f"of it yet"
             for kind in self.kinds
             if span < _PERIODS[kind]
         )
