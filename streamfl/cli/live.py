@@ -453,9 +453,13 @@ def compile_(to: Path | None) -> None:
     To ship the machine code in a wheel or an image, run this command before you build it, with --to
     streamfl/online/native/kernels/carried. Processes ignore it if the sources, the compiler or the processor differ.
     """
+    import numpy as np  # noqa: PLC0415
+
     from streamfl.online.native.learner import NativeLearner  # noqa: PLC0415
     from streamfl.protocol.native.settings import NativeSettings  # noqa: PLC0415
+    from streamfl.wire.integers import coded  # noqa: PLC0415
 
+    coded(np.ones((1, 1), np.int64), 1)
     for targets in (False, True):
         NativeLearner(NativeSettings("auto", targets=targets))
     folder = _kept_in()
@@ -493,12 +497,13 @@ def _copied(to: Path) -> str:
         It cannot be written to.
     """
     from streamfl.errors import UsageError  # noqa: PLC0415
+    from streamfl.online.native.kernels.coding import coded  # noqa: PLC0415
     from streamfl.online.native.kernels.kept import Kept, version  # noqa: PLC0415
     from streamfl.online.native.kernels.one_record import predict_and_learn  # noqa: PLC0415
     from streamfl.online.native.kernels.softmax import rounds_say  # noqa: PLC0415
 
     try:
-        for function in (predict_and_learn, rounds_say):
+        for function in (coded, predict_and_learn, rounds_say):
             Kept(cast(Any, function).py_func).copy(to)
     except OSError as error:
         raise UsageError(f"--to {to}: {error.strerror}") from error

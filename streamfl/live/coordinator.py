@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from streamfl.bounds import bounded
 from streamfl.errors import TakenOverError, UsageError
 from streamfl.live.coordinator_measures import CoordinatorMeasures
 from streamfl.live.identity import grants, secret, warn_if_open
+from streamfl.live.joined_clients import JoinedClients
 from streamfl.live.metrics.exposure import exposed, traced, unwatched
 from streamfl.live.metrics.measures import Measure, gauge
 from streamfl.live.metrics.whereabouts import whereabouts
@@ -38,7 +40,6 @@ from streamfl.protocol.messages import (
     RoundClosed,
 )
 from streamfl.run.evaluation.result import dated
-from streamfl.run.evaluation.starts import Starts
 from streamfl.run.report.barren import MOST_BARREN, Barren
 from streamfl.run.report.display import announcement
 from streamfl.run.report.lateness import Lateness
@@ -54,6 +55,7 @@ from streamfl.runtime.ports import (
     ServedCoordinatorLink,
     StandbyConnector,
     WrongState,
+    silence_of,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ class CoordinatorLog:
     bytes_read: Callable[[], int] = lambda: 0
     bytes_written: Callable[[], int] = lambda: 0
     barren: Barren = field(default_factory=Barren)
-    _starts: Starts = field(default_factory=Starts)
+    _clients: JoinedClients = field(default_factory=JoinedClients)
     _lateness: Lateness = field(default_factory=Lateness)
     _refusals: dict[str, str] = field(default_factory=dict)
     _records: int = 0
@@ -106,6 +108,8 @@ class CoordinatorLog:
 
     def take(self, event: WatchedEvent) -> None:
         """Log one event."""
+        if self._clients.is_known(event):
+            return
         match event:
             case RegistryPublished():
                 self._features = len(event.registry.features)
@@ -113,7 +117,7 @@ class CoordinatorLog:
                 self._closed(event)
             case Restarted() | LocalDrift() | InputsMoved() | InputsStuck() | Noticed():
                 _log_finding(event)
-            case Joined() if self._starts.is_new(event):
+            case Joined():
                 LOG.info("joined", client=event.client, entry=event.entry, read=event.read)
             case Left():
                 LOG.info("left", client=event.client)
@@ -414,7 +418,9 @@ class ServingCoordinator:
         heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
         log = CoordinatorLog(lambda: link.bytes_read, lambda: link.bytes_written)
         clock = ListeningClock(link.listen)
-        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren)
+        measures = CoordinatorMeasures(
+            lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren, partial(silence_of, link)
+        )
 
         def turned() -> None:
             self.turned()

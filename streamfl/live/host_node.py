@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from streamfl.errors import UsageError
+from streamfl.live.joined_clients import JoinedClients
 from streamfl.live.metrics.exposure import unwatched
 from streamfl.live.metrics.rejected_labels import RejectedLabels
 from streamfl.live.metrics.whereabouts import whereabouts
@@ -31,7 +32,6 @@ from streamfl.records.past_features import PastFeatures
 from streamfl.records.past_source import SourceWithPast
 from streamfl.records.values.cells import listed
 from streamfl.records.values.times import iso
-from streamfl.run.evaluation.starts import Starts
 from streamfl.run.summary import late_labels
 from streamfl.runtime.nodes import ClientNode
 from streamfl.runtime.ports import ClientProgress, Host, Source
@@ -135,7 +135,7 @@ class HostNode:
     _superseded: dict[str, float] = field(default_factory=dict)
     _refusals: set[str] = field(default_factory=set)
     _compared: set[str] = field(default_factory=set)
-    _starts: Starts = field(default_factory=Starts)
+    _joined: JoinedClients = field(default_factory=JoinedClients)
     _rejected_labels: RejectedLabels = field(default_factory=RejectedLabels)
     _standing: dict[str, tuple[int | None, float, bool]] = field(default_factory=dict)
     _all_left_at: float | None = None
@@ -269,6 +269,7 @@ class HostNode:
             restarts = client in self.nodes and self._may_come_back(client, self.nodes[client], now)
             if (client not in self.nodes or restarts) and not self.stop.requested:
                 LOG.info("client taken", client=client)
+                self._joined.forget(client)
                 self._superseded.pop(client, None)
                 machine = Client(self.settings, client, self.nonce(), self._secrets())
                 self.nodes[client] = ClientNode(machine, source, self.host.link(client), self._observe)
@@ -402,7 +403,7 @@ class HostNode:
             case LocalDrift() if drifted := [name for name in message.clients if name in self.nodes]:
                 where = whereabouts(message, self._partitions)
                 LOG.warning("local drift", round=message.round, clients=drifted, state=message.state, **where)
-            case Joined() if message.client in self.nodes and self._starts.is_new(message):
+            case Joined() if message.client in self.nodes and not self._joined.is_known(message):
                 LOG.info("joined", client=message.client, entry=message.entry, read=message.read)
             case Left() if message.client in self.nodes:
                 LOG.info("left", client=message.client)

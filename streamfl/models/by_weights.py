@@ -182,6 +182,7 @@ class WeightsPass:
         self._batches: list[Batch] = []
         self._codes = {label: code for code, label in enumerate(agreed.labels)}
         self.records = 0
+        self.failure = ""  # why what it learnt is of no use
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -227,13 +228,15 @@ class WeightsPass:
         try:
             learner.learn(self._inputs(self._batches)[known], y[known])
             state = self._model.state(features, inputs, learner)
-        except Exception:  # another package's code may raise anything
+        except Exception as error:  # another package's code may raise anything
+            self.failure = f"{type(error).__name__}: {error}"
             return ExternalLearnt(None, self.records, self.records)
         return self._sent(state, int(known.sum()))
 
     def _sent(self, state: Exported, learnt: int) -> ExternalLearnt:
         wrong = unusable(state, self._agreed) or self._model.refusal(state, self._agreed)
         if wrong is not None:
+            self.failure = f"what it learnt cannot be merged, because {wrong}"
             return ExternalLearnt(None, self.records, self.records)
         return ExternalLearnt(state, self.records, self.records - learnt)
 

@@ -500,11 +500,17 @@ class Watcher(Protocol):
 
     @property
     def behind(self) -> int:
-        """Return how many messages of the coordinator were not read yet, as far as is known."""
+        """Return how many of the messages that there were in the beginning were not read yet."""
         ...
 
     def read(self) -> Sequence[LoggedMessage | LoggedDeadLetter]:
-        """Return what has come since; after a short while nothing, if nothing comes."""
+        """Return what has come since; after a short while nothing, if nothing comes.
+
+        Raises
+        ------
+        PeerError
+            The log does not answer.
+        """
         ...
 
     def close(self) -> None:
@@ -538,6 +544,25 @@ class PartitionEnds(Protocol):
     def close(self) -> None:
         """Close the connection."""
         ...
+
+
+@runtime_checkable
+class KnowsSilence(Protocol):
+    """A host or a coordinator's link that notices when the log does not answer."""
+
+    @property
+    def silence(self) -> str:
+        """Return why the log does not answer; empty if it does."""
+        ...
+
+
+def silence_of(log: object) -> str:
+    """Return why a log does not answer a host or a coordinator's link; empty if it does, or nobody knows.
+
+    >>> silence_of(object())
+    ''
+    """
+    return log.silence if isinstance(log, KnowsSilence) else ""
 
 
 @runtime_checkable

@@ -40,6 +40,7 @@ from streamfl.runtime.log import commands, predictions, updates
 from streamfl.runtime.log.control import ControlReader
 from streamfl.runtime.log.dead_letters import WHOLE, DeadLetter
 from streamfl.runtime.log.parts import PartAssembly
+from streamfl.runtime.log.repartitioning.origin import origin
 from streamfl.runtime.log.signatures import seal, unseal
 from streamfl.runtime.ports import Decoded
 from streamfl.wire import array_bytes, codec, compact, messages, state_bytes
@@ -344,6 +345,12 @@ def _read_dead_letter(data: bytes) -> DeadLetter:
     return letter
 
 
+def _read_origin(data: bytes) -> tuple[str, int, int] | None:
+    found = origin([("from", data)])
+    assert found is None or (len(found[0]) <= 249 and found[1] < 10**10 and found[2] < 10**18)
+    return found
+
+
 def _read_command(data: bytes) -> Command:
     found = commands.understood(data, (), None)
     if isinstance(found, Unusable):
@@ -387,6 +394,7 @@ DECODERS = {
         Decoder("parts", _read_parts, PEER),
         Decoder("control", _read_control, PEER, most_memory=(2**22, 400)),
         Decoder("dead-letter", _read_dead_letter),
+        Decoder("origin", _read_origin),
         Decoder("command", _read_command, PEER, lambda read: commands.written(read, None)[0]),
         Decoder("signed", _read_signed, PEER, lambda value: seal(HOST_SIGNER, updates.PLACE, value)),
         Decoder("members", _read_members, USAGE, is_text=True, most_memory=(2**22, 400), share=0.3),

@@ -48,6 +48,7 @@ from streamfl.run.settings import LearningSettings
 from streamfl.runtime.log import commands, predictions, updates
 from streamfl.runtime.log.control import written
 from streamfl.runtime.log.parts import cut
+from streamfl.runtime.log.repartitioning.origin import origin_header
 from streamfl.runtime.log.signatures import seal
 from streamfl.wire import array_bytes, messages
 from streamfl.wire import integers as whole_numbers
@@ -126,6 +127,7 @@ def of_logs() -> dict[str, dict[str, bytes]]:
     return {
         "parts": values,
         "control": {"whole": chunked(whole), "pieces": chunked(pieces), "parts": chunked(in_parts)},
+        "origin": {"place": origin_header("machines.readings", 7, 1204)[1]},
         "dead-letter": {"small": b"c0\njunk", "large": b"k" * 300 + b"\n" + b"x" * 70_000},
     }
 

@@ -894,7 +894,7 @@ def test_what_is_compiled_can_be_copied_to_where_a_wheel_carries_it(tmp_path: Pa
     (folder,) = (tmp_path / "carried").iterdir()
     assert ended.output.strip().splitlines()[-1] == f"compiled; the machine code is in {folder}"
     functions = {file.name.partition("-")[0] for file in folder.iterdir()}
-    assert functions == {"one_record.predict_and_learn", "softmax.rounds_say"}
+    assert functions == {"coding.coded", "one_record.predict_and_learn", "softmax.rounds_say"}
     assert {file.suffix for file in folder.iterdir()} == {".nbi", ".nbc"}
 
 

@@ -59,6 +59,17 @@ def test_a_registered_model_is_replayed_by_its_name_as_the_class_is(network, ins
     assert found["accuracy"]["prequential"] > max(0.75, found["accuracy"]["no_change"])
 
 
+def test_a_replay_says_why_a_model_of_weights_has_learnt_nothing(network):
+    class Fails(network):
+        def learn(self, X, y):
+            if len(X) > 6:  # more than it is tried with
+                raise ArithmeticError("singular")
+            super().learn(X, y)
+
+    result = streamfl.replay("river:Phishing", clients=4, round_size=25, model=Fails).result
+    assert (result.unlearnt, result.unlearnt_reason) == (result.accepted, "ArithmeticError: singular")
+
+
 def test_a_model_with_weights_cannot_be_written_by_model_out(network, installed, tmp_path):
     options = ["--model", "network", "--model-out", str(tmp_path / "m")]
     ran = CliRunner().invoke(cli, ["replay", "river:Phishing", *options])

@@ -215,6 +215,10 @@ class LibrdkafkaReader:
         """Return the offset that is read next; at the end of a log it is behind the markers of transactions."""
         return self._partitions[partition].position
 
+    def has_passed(self, partition: TopicPartition, offset: int) -> bool:
+        """Tell whether the position is at an offset or behind it."""
+        return self.position(partition) >= offset
+
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the end of a partition as of the last fetch; None before the first one."""
         with _kafka_python_errors():

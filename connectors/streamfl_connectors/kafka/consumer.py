@@ -1,6 +1,7 @@
 """The consumer of kafka-python as a `RecordReader`."""
 
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
+from kafka import errors as kafka_errors
 from kafka.structs import MemberState
 
 
@@ -11,6 +12,17 @@ class Consumer(KafkaConsumer):  # type: ignore[misc]  # kafka-python has no type
     def is_joined(self) -> bool:
         """Tell whether the group does not rebalance, as far as this member knows."""
         return bool(self.group_metadata().state == MemberState.STABLE)
+
+    def has_passed(self, partition: TopicPartition, offset: int) -> bool:
+        """Tell whether the position is at an offset or behind it, as far as is known: the brokers are not asked.
+
+        kafka-python's own `position` asks brokers that have come back whether they still hold it, and waits for them.
+        """
+        try:
+            position = self.position(partition, timeout_ms=0)
+        except kafka_errors.RetriableError:
+            return False
+        return position is not None and position >= offset
 
     def rejoin(self) -> None:
         """Have the next poll join the group.

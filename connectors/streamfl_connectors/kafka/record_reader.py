@@ -57,6 +57,10 @@ class RecordReader(Protocol):
         """Return the offset that is read next; at the end of a log it is behind the markers of transactions."""
         ...
 
+    def has_passed(self, partition: TopicPartition, offset: int) -> bool:
+        """Tell whether the position is at an offset or behind it, as far as is known: the brokers are not asked."""
+        ...
+
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the end of a partition as of the last fetch; None before the first one."""
         ...

@@ -72,7 +72,7 @@ class KafkaSettings(BaseModel):
     unfinished_bytes: int = Field(BUDGET, ge=1_000, le=MOST_BYTES, json_schema_extra={"unit": "bytes"})
     """The maximum memory for values of clients of which parts are still missing, and so also the maximum size of one
     value."""
-    patience: float = Field(60.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
+    patience: float = Field(600.0, ge=0.0, le=LONGEST, json_schema_extra={"unit": "seconds"})
     """How long to wait for brokers and topics before the process gives up."""
 
     @model_validator(mode="before")

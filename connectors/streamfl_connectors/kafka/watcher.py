@@ -14,6 +14,7 @@ from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.ports import LoggedDeadLetter, LoggedMessage
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.reading import bounds
+from streamfl_connectors.kafka.silence import BrokerSilence
 
 LOG = structlog.get_logger("streamfl.kafka")
 
@@ -46,8 +47,11 @@ class KafkaWatcher:
             self._control = connection.consumer(auto_offset_reset="earliest")
             self._control.assign([self._partition])
             begin, self._end = bounds(self._control, self._partition)
-            self._control.seek(self._partition, begin if last is None else max(begin, self._end - last))
+            start = begin if last is None else max(begin, self._end - last)
+            self._control.seek(self._partition, start)
+            self.behind = self._end - start
             self._letters = self._newest_letters(connection, self._dead_letters) if letters else None
+        self._silence = BrokerSilence(self._settings, self._control)
         self.letters_readable = self._letters is not None
 
     def _newest_letters(self, connection: Connection, topic: str) -> KafkaConsumer | None:
@@ -70,20 +74,39 @@ class KafkaWatcher:
         """Return how many messages of the control topic were no use."""
         return self._unusable.total
 
-    @property
-    def behind(self) -> int:
-        """Return how many offsets are left to the end of the control topic, as it was seen last."""
-        return max(0, self._end - int(self._control.position(self._partition)))
-
     def read(self) -> Sequence[LoggedMessage | LoggedDeadLetter]:
-        """Return what has come, in the order of each topic."""
-        with explained(self._settings):
-            polled = self._control.poll(timeout_ms=POLL_MS if self.behind == 0 else POLL_MS // 2)
-            heard: list[LoggedMessage | LoggedDeadLetter] = list(self._told(polled))
-            if self.behind == 0:
-                self._end = bounds(self._control, self._partition)[1] if polled else self._end
+        """Return what has come, in the order of each topic.
+
+        Raises
+        ------
+        PeerError
+            The brokers do not answer.
+        """
+        heard: list[LoggedMessage | LoggedDeadLetter] = list(self._told(self._polled()))
+        if self.behind == 0:
+            with explained(self._settings):
                 heard += self._new_dead_letters()
         return heard
+
+    def _polled(self) -> Mapping[TopicPartition, Sequence[Any]]:
+        """Return new messages of the control topic, and note how many are left.
+
+        The position says that, not the last message: a topic may end with the mark of a transaction.
+        """
+        try:
+            with explained(self._settings):
+                polled: Mapping[TopicPartition, Sequence[Any]] = self._control.poll(
+                    timeout_ms=POLL_MS if self.behind == 0 else POLL_MS // 2
+                )
+                if self.behind:
+                    self.behind = max(0, self._end - int(self._control.position(self._partition)))
+        except PeerError as error:
+            self._silence.failed(error)
+            raise
+        self._silence.polled(any_came=bool(polled))
+        if self._silence.reason:
+            raise PeerError(self._silence.reason)
+        return polled
 
     def _told(self, polled: Mapping[TopicPartition, Sequence[Any]]) -> Iterator[LoggedMessage]:
         for batch in polled.values():

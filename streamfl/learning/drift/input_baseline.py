@@ -105,6 +105,13 @@ class InputBaseline:
     explained: int = 0  # the round of the last alarm that moved inputs explained; 0 before any
     announced: tuple[Announced, ...] = ()  # what was announced since the last restart, and not long ago
 
+    @property
+    def fits(self) -> bool:
+        """Tell whether the arrays have the shapes that the names ask for; those of a saved state may not."""
+        pairs = len(self.clients), len(self.features)
+        shapes = [one.shape for one in (self.since, self.counts, self.means, self.shifts)]
+        return shapes == [pairs[:1], pairs, pairs, pairs]
+
     def moved(self, t: int, sent: Mapping[str, Moments]) -> tuple[FeatureMoved, ...]:
         """Return the features whose means in round t surely differ, the surest first, at most 20.
 

@@ -91,6 +91,13 @@ class Inputs:
     drift: int = 0  # the round of the last drift; 0 before any
     told: tuple[str, ...] = ()  # the features that were named with that drift
 
+    @property
+    def fits(self) -> bool:
+        """Tell whether the arrays have the shapes that the names ask for; those of a saved state may not."""
+        c, d = len(self.clients), len(self.features)
+        shapes = [one.shape for one in (self.sums, self.entered, self.gave, self.common, self.since)]
+        return shapes == [(8, c, d), (c,), (c,), (2, d), (2, d)]
+
     def after(
         self, t: int, means: Mapping[str, Moments], *, is_whole: bool, is_drift: bool = False
     ) -> tuple["Inputs", tuple[FeatureMoved, ...]]:

@@ -65,6 +65,11 @@ class SpreadBaseline:
     # its standard error if the logarithm of one record had a deviation of 1. Shape (8, clients).
     sums: FloatArray = field(default_factory=lambda: np.zeros((8, 0)))
 
+    @property
+    def fits(self) -> bool:
+        """Tell whether the arrays have the shapes that the names ask for; those of a saved state may not."""
+        return self.sums.shape == (8, len(self.clients))
+
     def moved(self, sent: Mapping[str, Spread], *, registry: int) -> tuple[float, float] | None:
         """Return the root mean square of z before and now, over the clients compared, if it surely differs.
 

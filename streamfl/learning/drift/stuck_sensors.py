@@ -67,6 +67,11 @@ class StuckSensors:
     # spell began; and whether it was told.
     sums: FloatArray = field(default_factory=lambda: np.zeros((8, 0, 0)))
 
+    @property
+    def fits(self) -> bool:
+        """Tell whether the arrays have the shapes that the names ask for; those of a saved state may not."""
+        return self.sums.shape == (8, len(self.clients), len(self.features))
+
     def after(self, t: int, sent: Mapping[str, Moments]) -> tuple["StuckSensors", tuple[FeatureStuck, ...]]:
         """Return what is remembered after round t, and the features that stand still, the surest first, at most 20.
 

@@ -2,7 +2,7 @@
 
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
@@ -22,7 +22,6 @@ from streamfl.live.alerts.rules import Alert, AlertRules
 from streamfl.live.settings.settings import Alerts, FederationSettings
 from streamfl.live.stopping import Stop
 from streamfl.records.values.times import iso
-from streamfl.runtime.log.tally import Tally
 from streamfl.runtime.ports import LoggedMessage, Watcher
 
 LOG = structlog.get_logger("streamfl.alert")
@@ -104,7 +103,6 @@ class AlertService:
     time: Callable[[], float] = clock.time  # seconds since 1970
     pause: Callable[[float], None] = clock.sleep  # waits so many seconds
     _silence: str = ""  # why the log does not answer
-    _unanswered: Tally = field(default_factory=lambda: Tally(LOG, "the log does not answer"))
 
     def run(self, stop: Stop) -> None:
         """Run until asked to stop; then try once more what still waits."""
@@ -136,7 +134,6 @@ class AlertService:
         try:
             read = [one.message for one in self.watcher.read() if isinstance(one, LoggedMessage)]
         except PeerError as error:  # the brokers are away: nobody else may be there to tell it
-            self._unanswered.note(self.rules.federation, str(error))
             self._silence = str(error)
             self.pause(PAUSE)
             return []

@@ -23,8 +23,9 @@ LOG = structlog.get_logger("streamfl.telemetry")
 # Seconds between two looks of the loop at its measures.
 EVERY = 1.0
 
-# Seconds without a turn of the loop after which a process counts as stuck: the longest wait for a broker, and more.
-STUCK = 120.0
+# Seconds without a turn of the loop after which a process is not ready, since it probably waits for a broker; and
+# after which it counts as stuck: more than the longest wait for a broker.
+SLOW, STUCK = 30.0, 900.0
 
 
 @dataclass(eq=False)
@@ -48,13 +49,23 @@ class Endpoint:
         now = self._turned = self.seconds()
         if now >= self._due:
             self._due = now + EVERY
-            self._shown, self._reason = tuple(self.measured()), self.not_ready()
+            self._reason = self.not_ready()  # first: measures may wait for the log
+            self._shown = tuple(self.measured())
 
     @property
     def stuck(self) -> str | None:
         """Return why the process does not live; None if it does."""
+        return self._stands_still(STUCK)
+
+    def _stands_still(self, most: float) -> str | None:
+        """Return that the loop has not run for more than this many seconds; None if it has."""
         since = self.seconds() - self._turned
-        return f"its main loop has not run for {since:.0f} seconds" if since > STUCK else None
+        return f"its main loop has not run for {since:.0f} seconds" if since > most else None
+
+    @property
+    def reason(self) -> str | None:
+        """Return why the process is not ready; None if it is."""
+        return self._stands_still(SLOW) or self._reason
 
     def collect(self) -> Iterator[Metric]:
         """Yield the measures that were shown last, for prometheus_client."""
@@ -78,7 +89,7 @@ class Endpoint:
 
     @property
     def _is_ready(self) -> float:
-        return float(self._reason is None and self.stuck is None)
+        return float(self.reason is None)
 
     def app(self, *, metrics: bool = True) -> Starlette:
         """Return the ASGI app; without `metrics` it shows the health alone."""
@@ -92,7 +103,7 @@ class Endpoint:
             return _health(self.stuck)
 
         async def ready(request: Request) -> Response:
-            return _health(self.stuck or self._reason)
+            return _health(self.reason)
 
         async def measures(request: Request) -> Response:
             encode, kind = choose_encoder(request.headers.get("accept", ""))

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from streamfl.bounds import NAMED
 from streamfl.errors import PeerError
+from streamfl.live.joined_clients import JoinedClients
 from streamfl.printable import printable
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import (
@@ -28,7 +29,6 @@ from streamfl.protocol.messages import (
     RoundOpened,
 )
 from streamfl.run.evaluation.result import DatedLocalDrift, DatedRestart, dated
-from streamfl.run.evaluation.starts import Starts
 from streamfl.run.report.barren import Barren
 from streamfl.run.report.changes import sentence
 from streamfl.run.report.display import announcement, local_text, restart_text
@@ -199,9 +199,9 @@ def as_json(
 
 def _without_repeated_answers(messages: Iterable[FromCoordinator | None]) -> Iterator[FromCoordinator | None]:
     """Yield messages without answers that only repeat that a client has joined; None in their place."""
-    starts = Starts()
+    clients = JoinedClients()
     for message in messages:
-        yield None if isinstance(message, Joined) and not starts.is_new(message) else message
+        yield None if clients.is_known(message) else message
 
 
 def _fields(message: FromCoordinator) -> dict[str, Any]:

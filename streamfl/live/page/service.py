@@ -125,7 +125,7 @@ def serve_page(
     source = PageSource(name)
     with ExitStack() as stack:
         LOG.info("page", url=stack.enter_context(shown(source, where, names)))
-        unread, silent = Tally(LOG, "the federation cannot be read yet"), Tally(LOG, "the log does not answer")
+        unread = Tally(LOG, "the federation cannot be read yet")
         reading: PageReader | None = None
         while not stop.requested:
             try:
@@ -138,8 +138,8 @@ def serve_page(
                         stack.enter_context(lag_of(source, reach))
                 reading.step(time.time())
             except PeerError as error:
-                (unread if reading is None else silent).note(name, str(error))
                 if reading is None:
+                    unread.note(name, str(error))
                     source.status = partial(dict, unread=plain(str(error), REASON_CHARS))
                 time.sleep(PAUSE)
 

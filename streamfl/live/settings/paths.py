@@ -24,8 +24,8 @@ def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, typ
     Raises
     ------
     UsageError
-        A file is only at the working directory, where such paths began until 0.2.0: without it members or keys would
-        silently be others.
+        A file that is named is only at the working directory, where such paths began until 0.2.0: without it members
+        or keys would silently be others.
 
     Examples
     --------
@@ -43,10 +43,8 @@ def from_folder(folder: Path, given: Mapping[str, Any], tables: Mapping[str, typ
         if isinstance(said, Mapping):
             paths = {name: said.get(name, default) for name, default in _paths(model).items()}
             at_folder = {name: str(folder / path) for name, path in paths.items() if isinstance(path, str | Path)}
-            has_members = said.get("members", "open") != "open"  # the list of these counts by its default path, too
-            for name, moved_to in at_folder.items():
-                if name in said or has_members:
-                    _refuse_if_left_behind(Path(paths[name]), Path(moved_to), f"{name} in [{table}]")
+            for name in sorted(at_folder.keys() & said.keys()):
+                _refuse_if_left_behind(Path(paths[name]), Path(at_folder[name]), f"{name} in [{table}]")
             if at_folder:
                 moved[table] = {**said, **at_folder}
     return moved

@@ -256,10 +256,8 @@ class Coordinator:
         match admitted:
             case Denial():
                 return self._deny(admitted, event)
-            case Join():
-                return self._take_join(admitted, event.signer if isinstance(event, Signed) else None, now)
-            case Leave():
-                return self._take_leave(admitted, now)
+            case Join() | Leave():
+                return self._take_question(admitted, event.signer if isinstance(event, Signed) else None, now)
             case Update():
                 self._unsaved.collect(admitted, self._admission.logs.ids_of(admitted), now)
             case Scores():
@@ -272,7 +270,7 @@ class Coordinator:
         """Make a change that has waited, and has passed the gate."""
         match change:
             case Join():
-                return self._take_join(change, None, now)
+                return self._take_question(change, None, now)
             case Leave():
                 return self._leave(change, now)
             case Ordered():
@@ -365,25 +363,21 @@ class Coordinator:
 
     # --- membership ------------------------------------------------------------------------------------------------
 
-    def _take_join(self, join: Join, signer: str | None, now: float) -> list[CoordinatorDecision]:
-        """Take a Join: it belongs to its signer, also while the federation has not begun.
+    def _take_question(self, question: Join | Leave, signer: str | None, now: float) -> list[CoordinatorDecision]:
+        """Take a Join, which belongs to its signer, or a Leave; answer it at once if the federation has not begun.
 
-        Afterwards it is kept until all have been read that have arrived with it; the last one of each start counts.
+        Afterwards it is kept until all have been read that have arrived with it, as a host sends those of all its
+        clients together; the last one of each start counts.
         """
-        member = self.state.members.get(join.client)
-        if signer is not None and (member is None or not member.fences(join.nonce, join.after)):
-            self.state.keys[join.client] = signer
+        client, nonce = question.client, question.nonce
+        member = self.state.members.get(client)
+        is_fenced = member is not None and member.fences(nonce, question.after)
+        if isinstance(question, Join) and signer is not None and not is_fenced:
+            self.state.keys[client] = signer
         if self.phase is Phase.GATHERING:
-            return self._join(join, now)
-        self._asked[join.client, join.nonce] = join
-        return []
-
-    def _take_leave(self, leave: Leave, now: float) -> list[CoordinatorDecision]:
-        """Take a Leave, and keep it as a Join: a host that ends sends those of all its clients at once."""
-        if self.phase is Phase.GATHERING:
-            return self._leave(leave, now)
-        self._asked.pop((leave.client, leave.nonce), None)  # it comes after what this start asked before
-        self._asked[leave.client, leave.nonce] = leave
+            return self._answer(question, now)
+        self._asked.pop((client, nonce), None)  # it comes after what this start asked before
+        self._asked[client, nonce] = question
         return []
 
     def _join(self, join: Join, now: float) -> list[CoordinatorDecision]:
@@ -424,18 +418,9 @@ class Coordinator:
 
     def _enter(self, join: Join, member: Member) -> tuple[FromCoordinator, ...]:
         """Enter a joining client into the ledger, and return the answer."""
-        account = member.after_join(join.nonce, join.key, misses=self._misses_of_one_that_returns)
+        account = member.after_join(join.nonce, join.key, is_waited_for=self.settings.deadline is not None)
         self._change(join.client, account)
         return (self.state.answer(join, account),)
-
-    @property
-    def _misses_of_one_that_returns(self) -> int | None:
-        """Return such a number that one round waits for a client that had left: its deadline; None without one.
-
-        After a stop all clients return at once, and the first update would close the round.
-        """
-        expires = self.settings.expire_after
-        return None if self.settings.deadline is None or expires is None else max(0, expires - 1)
 
     def _change(self, client: str, member: Member) -> None:
         """Change a member's account, and keep a copy until it is saved."""

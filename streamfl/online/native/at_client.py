@@ -53,7 +53,7 @@ class NativeAtClient(AtClient):
     # The version of the agreed state; version 1 is the untrained one, with which every client begins.
     version: int = 1
     _epoch: int | None = None
-    _past: "PastPredictions | None" = None  # what was said of records whose labels come late
+    _past: "PastPredictions | None" = None  # the predictions for records whose labels come late
     _held: "KeptOwn | None" = None
     _served: list[FloatArray] = field(default_factory=list)
     _published: Arrived[dict[bool, NativeState | NativeChange]] = field(default_factory=Arrived)
@@ -130,7 +130,7 @@ class NativeAtClient(AtClient):
             self._held = self.learner.keep_own()
 
     def release(self) -> None:
-        """Forget what `hold` has kept, and what was said of records that are in the ledger."""
+        """Forget what `hold` has kept, and the predictions for records that are in the ledger."""
         self._held = None
         if self._past is not None:
             self._past.forget_learnt()

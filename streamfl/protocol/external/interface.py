@@ -21,6 +21,11 @@ class ExternalPass(Protocol):
         """Count the records passed to `learn`."""
         ...
 
+    @property
+    def failure(self) -> str:
+        """Return why a record could not be learnt, or the state not sent, the last such reason; "" for none."""
+        ...
+
     def learn(self, batch: Batch) -> FloatArray:
         """Predict every record, then learn it, in order.
 

@@ -1,8 +1,8 @@
 """From messages of a log to the records of clients: decoded, counted once, and routed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import structlog
@@ -18,6 +18,9 @@ LOG = structlog.get_logger("streamfl.intake")
 
 # The records that a client holds, beyond its machine's buffer, before its partition is paused or skips it.
 ROOM = 1000
+
+# The remarks that a process remembers, to log each once, in whatever partition; further ones are logged in each.
+REMEMBERED = 1000
 
 
 class LogMessage(Protocol):
@@ -44,6 +47,9 @@ class LogMessage(Protocol):
         ...
 
 
+Origin = Callable[[Any], tuple[str, int, int] | None]
+
+
 class LogIntake:
     """Decodes the messages of any number of partitions and routes their records to clients.
 
@@ -51,17 +57,24 @@ class LogIntake:
     ----------
     counts
         The counts that are updated; records that are read again were counted the first time.
+    origin
+        Returns the topic, partition and offset where a repartitioned message was read, None if it does not say so. A
+        dead letter names this place; without `origin`, that of the partition that is taken in.
     """
 
-    def __init__(self, placement: Placement, records: RecordFormat, counts: ReadingCounts) -> None:
+    def __init__(
+        self, placement: Placement, records: RecordFormat, counts: ReadingCounts, origin: Origin | None = None
+    ) -> None:
         self._placement = placement
         self._format = records
         self._counts = counts
+        self._origin = origin
         # One for each partition, so that names written to one take no room from those of the others.
         self._formats: dict[str, RecordFormat] = {}
         # By partition, the position up to which this process has read.
         self._seen: dict[str, int] = {}
         self._newest: dict[str, float] = {}
+        self._remarked: set[str] = set()
 
     def begin(
         self,
@@ -120,8 +133,7 @@ class LogIntake:
         end, seen = (last + 1) * stride, self._seen.get(reader.name, 0)
         if first * stride >= seen:
             self._counts.add(decoded)
-        for remark in decoded.remarks:
-            LOG.warning(remark, partition=reader.name)
+        self._log(reader.name, decoded.remarks)
         self._count_late(reader.name, decoded, seen)
         self._counts.unrouted += sum(stray.position >= seen for stray in reader.take(end, decoded))
         self._seen[reader.name] = max(seen, end)
@@ -133,13 +145,26 @@ class LogIntake:
         reader.dead_letters_before = max(reader.dead_letters_before, end)
         return self._letters(reader.name, bad, messages)
 
+    def _log(self, name: str, remarks: Sequence[str]) -> None:
+        """Log what was not remarked before about any partition."""
+        for remark in remarks:
+            if remark not in self._remarked:
+                LOG.warning(remark, partition=name)
+                if len(self._remarked) < REMEMBERED:
+                    self._remarked.add(remark)
+
     def _letters(self, name: str, bad: Sequence[Rejection], messages: Sequence[LogMessage]) -> list[DeadLetter]:
         if not bad:
             return []
-        topic, _, number = name.rpartition("/")
         by_offset = {message.offset: message for message in messages}
         wrong = ((by_offset[offset], reason) for offset, reason in reasons(bad, self._format.stride).items())
-        return [DeadLetter.of(topic, int(number), m.offset, reason, m.key, m.value) for m, reason in wrong]
+        return [DeadLetter.of(*self._place(name, m), reason, m.key, m.value) for m, reason in wrong]
+
+    def _place(self, name: str, message: LogMessage) -> tuple[str, int, int]:
+        """Return the topic, partition and offset at which people find a message of a partition."""
+        topic, _, number = name.rpartition("/")
+        origin = None if self._origin is None else self._origin(message)
+        return origin or (topic, int(number), message.offset)
 
     def _count_late(self, name: str, decoded: Decoded, seen: int) -> None:
         """Count records that were measured long before earlier ones in the partition."""

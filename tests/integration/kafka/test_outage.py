@@ -1,16 +1,22 @@
 """A broker that is away: whoever runs waits for it, whoever starts waits as long as told."""
 
 import time
+from contextlib import closing
 
 import pytest
 from kafka_stream import check_as_undisturbed
 from small_stream import ROUNDS
 
-AWAY = 10.0
+from streamfl.errors import PeerError
+from streamfl_connectors.kafka.connector import KafkaConnector
+from streamfl_connectors.kafka.settings import KafkaSettings
+
+# Longer than brokers are waited for before they are asked, and than what they take to answer.
+AWAY = 15.0
 
 
 @pytest.mark.full
-def test_running_services_survive_ten_seconds_without_the_broker(federate, small, own_broker):
+def test_running_services_notice_that_the_broker_is_away_and_live_through_it(federate, small, own_broker):
     federation = federate(small, "kafka.session_timeout_ms=30000")
     for name in ("a", "coordinator"):
         federation.start(name)
@@ -19,14 +25,34 @@ def test_running_services_survive_ten_seconds_without_the_broker(federate, small
     small.write(until=6, names=small.names[:1])
     assert federation.round_is_open() == 6
 
-    own_broker.down()
-    time.sleep(AWAY)
-    own_broker.up()
-    assert [process.popen.poll() for process in federation.running] == [None, None], federation.last_words()
+    settings = KafkaSettings.model_validate({"bootstrap_servers": federation.bootstrap})
+    with closing(KafkaConnector(federation.name, settings).watcher(last=0, letters=False)) as reader:
+        while reader.read():
+            pass
+        own_broker.down()
+        time.sleep(AWAY)
+        with pytest.raises(PeerError, match="no answer from"):
+            reader.read()
+        assert all(process.said("the log does not answer") for process in federation.running)
+        own_broker.up()
+        assert [process.popen.poll() for process in federation.running] == [None, None], federation.last_words()
+        answered = lambda: all(process.said("the log answers again") for process in federation.running)  # noqa: E731
+        federation.until("both hear the broker again", answered)
+        while not _read(reader):
+            time.sleep(0.1)
     small.write(until=ROUNDS)
     small.end()
     check_as_undisturbed(federation, small)
     assert [process.popen.returncode for process in federation.running] == [0, 0]
+
+
+def _read(reader):
+    """Read on; tell whether the brokers answer."""
+    try:
+        reader.read()
+    except PeerError:
+        return False
+    return True
 
 
 @pytest.mark.full

@@ -99,6 +99,9 @@ class Group:
     def highwater(self, partition: TopicPartition) -> int:
         return 0
 
+    def has_passed(self, partition: TopicPartition, offset: int) -> bool:
+        return self.position(partition) >= offset
+
     def position(self, partition: TopicPartition) -> int:
         return self.at[partition]
 

@@ -96,6 +96,9 @@ class Consumer:
     def close(self):
         pass
 
+    def has_passed(self, place, offset):
+        return self.position(place) >= offset
+
     def position(self, place):
         return self.at[place]
 

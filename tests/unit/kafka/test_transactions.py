@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import InvalidProducerEpochError, KafkaError, KafkaTimeoutError, ProducerFencedError
 
+from streamfl.errors import PeerError, TakenOverError
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import ModelPublished
@@ -25,8 +26,12 @@ UPDATES = TopicPartition("f.updates", 0)
 class Log:
     """What a producer commits that fails `fails` times: before the commit, or after it (`answer_is_lost`)."""
 
-    def __init__(self, fails: int = 0, *, answer_is_lost: bool = False) -> None:
-        self.fails, self.answer_is_lost = fails, answer_is_lost
+    def __init__(
+        self, fails: int = 0, *, answer_is_lost: bool = False, error: type[KafkaError] = KafkaTimeoutError
+    ) -> None:
+        self.fails, self.answer_is_lost, self.error = fails, answer_is_lost, error
+        self.seconds = 0.0  # how long a commit takes
+        self.now = 100.0
         self.states: list[tuple[bytes, bytes]] = []
         self.offsets: dict[TopicPartition, int] = {}
         self.open: list[tuple[bytes, bytes]] = []
@@ -46,11 +51,12 @@ class Log:
 
     def commit_transaction(self) -> None:
         fails, self.fails = self.fails > 0, self.fails - 1
+        self.now += self.seconds
         if not fails or self.answer_is_lost:
             self.states += self.open
             self.offsets |= self.moved
         if fails:
-            raise KafkaTimeoutError
+            raise self.error
 
 
 @pytest.fixture
@@ -115,3 +121,46 @@ def test_models_that_are_asked_for_again_are_in_the_log_again_though_not_at_once
     assert written == [1, 1, 1, 2, 2]
     link.publish([ModelPublished(slot="s", version=4, registry=1, weights=np.ones((2, 2)))])
     assert len(log.states) == 3
+
+
+@pytest.fixture
+def timed(begun: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what makes a link that begins to write at 100 s to a log whose commits take so many seconds."""
+
+    def make(log: Log, seconds: float) -> KafkaCoordinatorLink:
+        log.seconds = seconds
+        clock = SimpleNamespace(monotonic=lambda: log.now, sleep=lambda pause: setattr(log, "now", log.now + pause))
+        monkeypatch.setattr(transactions, "time", clock)
+        return begun(log)
+
+    return make
+
+
+@pytest.mark.parametrize("error", [ProducerFencedError, InvalidProducerEpochError])
+class TestAFencedTransaction:
+    def test_that_is_younger_than_its_timeout_was_fenced_by_another_coordinator(self, error, timed):
+        link = timed(Log(1, error=error), 14.0)
+        with pytest.raises(TakenOverError):
+            link.commit([], state(1))
+
+    @pytest.mark.parametrize("answer_is_lost", [False, True])
+    def test_that_is_older_was_ended_by_the_brokers_and_is_in_the_log_once(self, answer_is_lost, error, timed):
+        link = timed(log := Log(1, error=error, answer_is_lost=answer_is_lost), 16.0)
+        link.commit([], state(1))
+        assert [value for _, value in log.states] == [state_bytes.encode(state(1))]
+
+    def test_that_is_older_is_not_repeated_after_a_commit_of_another_coordinator(self, error, timed):
+        link = timed(log := Log(1, error=error), 16.0)
+        log.states.append((b"", state_bytes.encode(state(7))))
+        with pytest.raises(TakenOverError):
+            link.commit([], state(1))
+        assert len(log.states) == 1
+
+
+def test_the_brokers_may_be_away_for_patience_after_the_first_failure(timed):
+    link = timed(log := Log(2), 4.0)  # fails at 4 and at 8.1 s; patience is 5 s
+    link.commit([], state(1))
+    assert len(log.states) == 1
+    log.fails = 3  # fails at 4, 8.1 and 12.2 s
+    with pytest.raises(PeerError):
+        link.commit([], state(2))

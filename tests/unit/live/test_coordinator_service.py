@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 from unit.live.page import told
-from unit.machines.script import answer, broadcast, coordinator, join
+from unit.machines.script import answer, broadcast, coordinator, join, leave
 
 from streamfl.errors import UsageError
 from streamfl.live import coordinator as service
@@ -180,6 +180,18 @@ def put_out(federation):
         logged += federation.step(1.0 + 2 * t, wrong, answer(opened, "c0", start=4 * t))
         opened = next(m for m in reversed(federation.received.receive()) if isinstance(m, RoundOpened))
     return logged, opened
+
+
+def test_a_client_that_moves_to_another_host_is_not_logged_as_joined_again_until_it_has_left():
+    federation = Federation()
+    logged = [
+        *federation.step(0.0, join("c0"), join("c1")),
+        *federation.step(1.0, join("c1", start=2)),
+        *federation.step(2.0, leave("c1", start=2)),
+        *federation.step(3.0, join("c1", start=3)),
+    ]
+    told = [(line["event"], line["client"]) for line in logged if line["event"] in {"joined", "left"}]
+    assert told == [("joined", "c0"), ("joined", "c1"), ("left", "c1"), ("joined", "c1")]
 
 
 class TestRefusals:

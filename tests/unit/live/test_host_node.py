@@ -296,10 +296,12 @@ class TestClients:
     def test_clients_that_were_released_and_taken_again_start_again(self):
         federation = Federation(rounds=6)
         node = federation.host("c0", "c1")
-        federation.turns(6)
-        before = node.nodes["c1"]
-        node.host.here["c1"] = federation.partition("c1")
-        federation.turns(3)
+        with capture_logs() as logged:
+            federation.turns(6)
+            before = node.nodes["c1"]
+            node.host.here["c1"] = federation.partition("c1")
+            federation.turns(3)
+        assert [line["client"] for line in logged if line["event"] == "joined"] == ["c0", "c1", "c1"]
         assert node.nodes["c1"] is not before
         assert node.nodes["c1"].machine.incarnation > before.machine.incarnation
         federation.run()

@@ -19,7 +19,7 @@ from streamfl.errors import UsageError
 from streamfl.live.coordinator import CoordinatorLog, summarising
 from streamfl.live.coordinator_measures import CoordinatorMeasures
 from streamfl.live.host_measures import HostMeasures
-from streamfl.live.metrics.endpoint import EVERY, STUCK, Endpoint
+from streamfl.live.metrics.endpoint import EVERY, SLOW, STUCK, Endpoint
 from streamfl.live.metrics.exposure import exposed
 from streamfl.live.metrics.measures import (
     MOST_SAMPLES,
@@ -129,6 +129,15 @@ class TestEndpoint:
         assert self.health(endpoint, "/live") == self.health(endpoint, "/ready") == (503, reason)
         assert scraped(endpoint)["streamfl_ready",] == 0.0
 
+    def test_a_loop_that_waits_for_long_is_not_ready_but_lives(self):
+        endpoint = self.endpoint()
+        endpoint.turn()
+        self.now += SLOW + 1.0
+        assert self.health(endpoint, "/ready") == (503, f"its main loop has not run for {SLOW + 1.0:.0f} seconds")
+        assert self.health(endpoint, "/live") == (200, None)
+        endpoint.turn()
+        assert self.health(endpoint, "/ready") == (200, None)
+
     def test_both_formats_of_prometheus_are_spoken(self):
         endpoint = self.endpoint()
         endpoint.turn()
@@ -196,6 +205,8 @@ class TestCoordinator:
         assert ("streamfl_loss",) not in self.shown()
         self.step(join("c1"))
         assert self.measures.not_ready(self.machine) is None
+        self.measures.silence = lambda: "no answer from b:9092"
+        assert self.measures.not_ready(self.machine) == "no answer from b:9092"
 
     def test_a_coordinator_shows_rounds_records_and_accuracy(self):
         self.begin()
@@ -351,7 +362,8 @@ class TestHost:
             for name, records in pending.items()
         }
         settings = SimpleNamespace(min_records=10)
-        return SimpleNamespace(nodes=nodes, settings=settings, round=12, learnt=dict.fromkeys(pending, 9), failed={})
+        learnt, host = dict.fromkeys(pending, 9), SimpleNamespace(silence="")
+        return SimpleNamespace(nodes=nodes, settings=settings, round=12, learnt=learnt, failed={}, host=host)
 
     def test_a_host_is_not_ready_while_a_client_has_records_and_learns_nothing(self):
         node = self.stub(c0=10, c1=9)
@@ -359,6 +371,11 @@ class TestHost:
         reason = "c0 has records, and nothing of them was learnt in 3 rounds"
         assert HostMeasures(node, most_behind=2).not_ready() == reason
         assert HostMeasures(self.stub(c0=9, c1=0), most_behind=0).not_ready() is None  # too few for an update
+
+    def test_a_host_is_not_ready_while_the_log_does_not_answer(self):
+        node = self.stub(c0=10)
+        node.host.silence = "no answer from b:9092"
+        assert HostMeasures(node, most_behind=3).not_ready() == "no answer from b:9092"
 
     def test_a_host_counts_rounds_from_when_a_client_was_taken(self):
         federation = hosts.Federation(rounds=6)

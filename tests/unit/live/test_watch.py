@@ -287,14 +287,25 @@ class TestSilence:
         (text,) = self.printed(closed(8, records=0), None, None, None, opened=OPENED)
         assert text == "for 30 s: round 8 is open, and was opened again 1 time: no update had any record"
 
-    def test_a_client_that_is_answered_twice_has_joined_once(self):
+    def test_a_client_that_moves_to_another_host_has_joined_once_until_it_leaves(self):
         first = Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=0)
-        later = replace(first, nonce="80", incarnation=2, read=9)
-        assert self.printed(first, first, later, later) == [
+        moved = replace(first, nonce="80", incarnation=2, read=9)
+        assert self.printed(first, first, moved, Left(client="c1", nonce="80"), moved, moved) == [
             "c1 joined; the ledger already has 0 of its records",
+            "c1 left",
             "c1 joined; the ledger already has 9 of its records",
         ]
-        assert len(list(as_json([first, first, later]))) == 2
+        assert len(list(as_json([first, first, moved]))) == 1
+
+    def test_a_client_that_was_evicted_has_joined_when_it_comes_back(self):
+        first = Joined(client="c1", nonce="7f", incarnation=1, entry=3, positions={}, read=0)
+        out = Refusal(client="c1", incarnation=1, entry=9, reason="evicted", evicted=True)
+        assert [text[:9] for text in self.printed(first, replace(out, evicted=False), first, out, first)] == [
+            "c1 joined",
+            "c1 refuse",
+            "c1 evicte",
+            "c1 joined",
+        ]
 
     def test_a_line_restarts_the_time_of_silence_and_the_end_ends_it(self):
         assert len(self.printed(None, None, closed(8), None, None, closed(9), opened=OPENED)) == 2

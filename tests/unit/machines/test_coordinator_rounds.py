@@ -142,12 +142,25 @@ def test_with_a_deadline_a_round_waits_for_all_that_come_back_after_a_stop():
 
 
 def test_with_a_deadline_an_evicted_client_or_a_newcomer_is_waited_for_from_its_first_update_on():
-    member = Member(1, "7f", left=True)
-    returned = member.after_join("a0", misses=2)
-    assert (returned.awaited, returned.missed) == (True, 2)
-    assert not replace(member, evicted=True).after_join("a0", misses=2).awaited
-    assert not replace(member, awaited=False).after_join("a0", misses=2).awaited
-    assert replace(member, left=False, missed=1).after_join("a0", misses=2).missed == 0
+    member = Member(1, "7f", left=True, missed=2)
+    returned = member.after_join("a0", is_waited_for=True)
+    assert (returned.awaited, returned.missed) == (True, 0)
+    assert not member.after_join("a0", is_waited_for=False).awaited
+    assert not replace(member, evicted=True).after_join("a0", is_waited_for=True).awaited
+    assert not replace(member, awaited=False).after_join("a0", is_waited_for=True).awaited
+    assert replace(member, left=False).after_join("a0", is_waited_for=False).awaited
+
+
+def test_a_client_that_comes_back_and_sends_nothing_is_waited_for_as_any_that_is_silent():
+    machine = coordinator(2, deadline=3.0, expire_after=2)
+    opened = begun(machine, "c0", "c1", now=10.0)
+    feed(machine, leave("c1"), join("c1", start=2, after=1), now=11.0)
+    for missed in range(2):
+        assert (machine.state.members["c1"].missed, machine.waited_for) == (missed, {"c0", "c1"})
+        now = 20.0 + 10.0 * missed
+        feed(machine, answer(opened, "c0", start=4 * missed), now=now)
+        (opened,) = broadcast(feed(machine, Tick(), now=now + 5.0), RoundOpened)
+    assert (machine.state.members["c1"].missed, machine.waited_for) == (2, {"c0"})
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,15 @@ def test_a_state_with_impossible_counts_of_labels_is_refused():
         assert replace(state, seen=seen).wrong() == "impossible counts of labels"
 
 
+@pytest.mark.parametrize("part", ["inputs", "input_baseline", "spread_baseline", "standstill"])
+def test_a_state_whose_memory_of_inputs_lacks_a_client_is_refused(part):
+    state = run(BestKappa()).coordinator.state
+    memory = getattr(state, part)
+    assert state.wrong() is None
+    lacking = replace(state, **{part: replace(memory, clients=(*memory.clients, "unheard-of"))})
+    assert lacking.wrong() == "what is remembered of inputs does not fit its clients and features"
+
+
 @pytest.mark.parametrize(
     "lie",
     [

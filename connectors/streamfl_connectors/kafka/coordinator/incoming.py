@@ -18,6 +18,7 @@ from streamfl.runtime.log.parts import PartAssembly
 from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.log.updates import assembled, completed
 from streamfl_connectors.kafka.connection import Connection, explained
+from streamfl_connectors.kafka.silence import BrokerSilence
 
 LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
@@ -45,6 +46,7 @@ class Incoming:
         self._signatures = connection.signatures
         self._topics = topics
         self._consumer = connection.consumer(group_id=topics.coordinator_group, metadata_max_age_ms=NEWS_MS)
+        self._silence = BrokerSilence(self._settings, self._consumer)
         self._members: frozenset[str] = frozenset()
         self._assembly = PartAssembly(
             connection.settings.largest_update,
@@ -99,6 +101,11 @@ class Incoming:
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
 
+    @property
+    def silence(self) -> str:
+        """Return why the brokers do not answer; empty if they do."""
+        return self._silence.reason
+
     def listen(self, seconds: float) -> None:
         """Return when a message has arrived, or after this many seconds."""
         self._listened = True  # a second poll at once sometimes makes the next one wait for half a second
@@ -119,6 +126,7 @@ class Incoming:
             for partition in error.args[0]:
                 self._consumer.seek_to_beginning(partition)
             return {}
+        self._silence.polled(any_came=bool(polled))
         return polled
 
     def receive(self) -> Iterator[FromClient | Signed | Ordered | Unusable]:

@@ -51,6 +51,11 @@ class KafkaCoordinatorLink:
         return self._transactions.bytes_written
 
     @property
+    def silence(self) -> str:
+        """Return why the brokers do not answer; empty if they do."""
+        return self._incoming.silence
+
+    @property
     def unwritten(self) -> int:
         """Return how many dead letters the topic did not accept."""
         return self._refused.unwritten

@@ -1,5 +1,6 @@
 """Writes the coordinator's transactions: messages to clients, the state, and the offsets of what it has handled."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -27,6 +28,8 @@ LOG = structlog.get_logger("streamfl.kafka.coordinator")
 
 # Seconds before a failed transaction is repeated.
 PAUSE = 0.1
+
+ENDED_BY_BROKERS = "the brokers have ended it after its timeout"
 
 # Seconds after which models that are in the log are written again, if they are published again: to clients that ask.
 # One that has them asks for nothing, and one that began takes them from the log, so whoever asks that late may have
@@ -128,18 +131,26 @@ class Transactions:
         self._repeated(attempt)
 
     def _repeated(self, attempt: Callable[[bool], None]) -> None:
-        """Carry out a transaction, and repeat it if it failed, for `patience` seconds; then the coordinator ends."""
-        until, failed = time.monotonic() + self._settings.patience, False
+        """Carry out a transaction; repeat it for `patience` seconds after it failed, then the coordinator ends.
+
+        A transaction that was open for longer than its timeout, because the brokers were away, is ended by the
+        brokers. They fence its producer then, as if another coordinator had taken over. It is repeated, too: what
+        another one has committed shows in the state, and one that has committed nothing is fenced and ends.
+        """
+        failed, until = False, math.inf
         while True:
+            began = time.monotonic()
             try:
                 with explained(self._settings):
                     return attempt(failed)
             except PeerError as error:
-                if _is_fenced(error.__cause__):
+                now, is_fenced = time.monotonic(), _is_fenced(error.__cause__)
+                if is_fenced and now < began + self._settings.transaction_timeout_ms / 1000.0:
                     raise TakenOverError(TAKEN_OVER) from error
-                if time.monotonic() >= until or not isinstance(error.__cause__, kafka_errors.KafkaError):
+                until = min(until, now + self._settings.patience)
+                if now >= until or not isinstance(error.__cause__, kafka_errors.KafkaError):
                     raise
-                LOG.warning("transaction repeated", reason=str(error))
+                LOG.warning("transaction repeated", reason=ENDED_BY_BROKERS if is_fenced else str(error))
                 failed = True
                 time.sleep(PAUSE)
 

@@ -30,6 +30,8 @@ class AnswerWriter:
     def __init__(self, connection: Connection, topic: str) -> None:
         self._settings, self._topic = connection.settings, topic
         self._producer: KafkaProducer = connection.producer(linger_ms=5, batch_size=256 * 1024)
+        # By then the producer itself has given up what it could not send.
+        self._patience = connection.settings.patience + self._producer.config["delivery_timeout_ms"] / 1000.0
         self._failed: list[BaseException] = []
         self._open = False  # some may not be stored yet
 
@@ -53,7 +55,7 @@ class AnswerWriter:
         if not self._open:
             return
         with explained(self._settings):
-            self._producer.flush(timeout=self._settings.patience)
+            self._producer.flush(timeout=self._patience)
             if self._failed:
                 raise self._failed[0]
         self._open = False

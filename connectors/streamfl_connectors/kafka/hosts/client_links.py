@@ -44,6 +44,11 @@ class ClientLinks(Links):
         """Count the messages that could not be decoded."""
         return self._listener.foreign
 
+    @property
+    def silence(self) -> str:
+        """Return why the brokers do not answer; empty if they do."""
+        return self._listener.silence
+
     def received(self) -> list[FromCoordinator]:
         """Return the messages that the listener has received since the last call."""
         return self._listener.take()

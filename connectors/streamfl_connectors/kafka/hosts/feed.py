@@ -11,6 +11,7 @@ from kafka import errors as kafka_errors
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.intake import LogIntake
 from streamfl.runtime.log.partition import LogSource, PartitionReader, not_held
+from streamfl.runtime.log.repartitioning.origin import origin
 from streamfl.runtime.ports import Decoded, Placement, ReadingCounts, RecordFormat
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.hosts.settled import SettledOffset
@@ -35,7 +36,7 @@ class Feed:
         self.readers: dict[TopicPartition, PartitionReader] = {}
         self._connection, self._consumer = connection, consumer
         self._placement, self._format = placement, records
-        self._intake = LogIntake(placement, records, counts)
+        self._intake = LogIntake(placement, records, counts, _origin if placement.is_repartitioned else None)
         self._bury = bury
         self._again: KafkaConsumer | None = None
         self._paused: set[TopicPartition] = set()
@@ -142,20 +143,16 @@ class Feed:
             if end is not None:
                 reader = self.readers[partition]
                 # A log may end with a transaction's marker, which is no message.
-                yield partition, 0 if self._is_read(partition, end) else end - reader.head // self._format.stride
-
-    def _is_read(self, partition: TopicPartition, end: int) -> bool:
-        """Tell whether a partition was read up to its end; not that while its brokers are away, whom this may ask."""
-        try:
-            return bool(self._consumer.position(partition) >= end)
-        except kafka_errors.RetriableError:
-            return False
+                yield (
+                    partition,
+                    0 if self._consumer.has_passed(partition, end) else end - reader.head // self._format.stride,
+                )
 
     def note_ends(self) -> None:
         """Note for each client whether all that has been written to its partition was read."""
         for partition, reader in self.readers.items():
             end = self._consumer.highwater(partition)
-            at_end = end is not None and self._is_read(partition, end)
+            at_end = end is not None and self._consumer.has_passed(partition, end)
             for source in reader.clients.values():
                 source.at_end = at_end and source.next >= reader.head
 
@@ -224,3 +221,7 @@ class Feed:
         """Close the connection for reading again; the consumer is its owner's."""
         if self._again is not None:
             self._again.close()
+
+
+def _origin(message: Any) -> tuple[str, int, int] | None:
+    return origin(message.headers)

@@ -129,6 +129,11 @@ class KafkaHost:
         """Whether the group does not rebalance, and all that it has assigned is hosted."""
         return self._records.is_divided
 
+    @property
+    def silence(self) -> str:
+        """Return why the brokers do not answer; empty if they do."""
+        return self._links.silence
+
     def backlog(self) -> Mapping[str, int]:
         """Return how many messages of each partition lie between what was fetched and its end."""
         return self._records.backlog()

@@ -26,6 +26,7 @@ from streamfl.wire import messages
 from streamfl_connectors.kafka.absence import Absence
 from streamfl_connectors.kafka.connection import Connection, explained
 from streamfl_connectors.kafka.last_round import last_opened
+from streamfl_connectors.kafka.silence import BrokerSilence
 
 LOG = structlog.get_logger("streamfl.kafka.listener")
 
@@ -79,6 +80,7 @@ class Listener:
             if follows:
                 self.opened = last_opened(self._consumer, topics.control, self._verifier)
             self._catch_up()
+        self._silence = BrokerSilence(self._settings, self._consumer)
         self._thread = threading.Thread(target=self._listen, name="streamfl-listener", daemon=True)
         self._thread.start()
 
@@ -125,10 +127,12 @@ class Listener:
                     with explained(self._settings):
                         polled = self._consumer.poll(timeout_ms=POLL_MS)
                 except PeerError as error:
+                    self._silence.failed(error)
                     self._absence.bear(error)
                     self._stop.wait(POLL_MS / 1000)
                     continue
                 self._absence.over()
+                self._silence.polled(any_came=bool(polled))
                 for batch in polled.values():
                     for message in batch:
                         self._put(message)
@@ -173,6 +177,11 @@ class Listener:
                 received.append(understood)
                 taken += understood.memory
         return received
+
+    @property
+    def silence(self) -> str:
+        """Return why the brokers do not answer; empty if they do."""
+        return self._silence.reason
 
     @property
     def foreign(self) -> int:

@@ -19,6 +19,7 @@ from streamfl.protocol.reasons import Reason, ReasonCode
 from streamfl.runtime.log.dead_letters import DeadLetter
 from streamfl.runtime.log.repartitioning.ids import Ids
 from streamfl.runtime.log.repartitioning.order import Kind, Repartitioned, Repartitioning
+from streamfl.runtime.log.repartitioning.origin import origin_header
 from streamfl.runtime.log.repartitioning.progress import PartitionProgress
 from streamfl.runtime.log.repartitioning.whose import MARK, Whose, whose_by_field, whose_by_key, whose_labels
 from streamfl.runtime.log.tally import Tally
@@ -59,8 +60,8 @@ UNSEEN = 1_048_588
 # What divides the number of partitions that are written from the rest of a committed offset's metadata.
 TO = ";"
 
-# The header of a repartitioned record with its id, and that of any such message with the place where it was read.
-ID, PLACE = "id", "from"
+# The header of a repartitioned record with its id.
+ID = "id"
 
 
 class Repartitioner:
@@ -309,7 +310,7 @@ class Session:
         for place in self._repartitioning.places:
             partition = TopicPartition(*place)
             end = self._consumer.highwater(partition)
-            at_end = end is not None and self._consumer.position(partition) >= end
+            at_end = end is not None and self._consumer.has_passed(partition, end)
             self._repartitioning.note_end(place, at_end=at_end)
         if self._labels is not None and time.monotonic() >= self._ask_at:
             self._ask()
@@ -322,7 +323,7 @@ class Session:
             for partition, end in self._consumer.end_offsets(places, timeout_ms=ANSWER_MS).items():
                 # The end is that of committed messages; those of an open transaction count as not read.
                 known = self._consumer.highwater(partition)
-                if known is not None and self._consumer.position(partition) >= max(end, known):
+                if known is not None and self._consumer.has_passed(partition, max(end, known)):
                     self._repartitioning.note_passed((partition.topic, partition.partition), asked)
 
     def _steer(self) -> None:
@@ -379,9 +380,8 @@ class Session:
     def _send(self, one: Repartitioned) -> None:
         value, key, headers = None, END_OF_STREAM.encode(), [(END_OF_STREAM, b"")]
         if one.message is not None and one.place is not None:
-            topic, number = one.place
             value, key = one.message.value, one.client.encode()
-            headers = [(PLACE, f"{topic}/{number}/{one.message.offset}".encode())]
+            headers = [origin_header(*one.place, one.message.offset)]
             headers += [(ID, one.id.encode())] if one.id else []
         sent = self._producer.send(self._targets[one.kind], value, key=key, headers=headers, partition=one.partition)
         if sent.failed():

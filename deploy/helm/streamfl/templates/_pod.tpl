@@ -80,7 +80,7 @@ spec:
         {{- end }}
       {{- if hasKey .ports "telemetry" }}
       # On a port of their own, which the network policy keeps from everybody else. A start waits for the brokers until [kafka] patience ends the process.
-      startupProbe: {httpGet: {path: /live, port: health}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 60}
+      startupProbe: {httpGet: {path: /live, port: health}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 150}
       livenessProbe: {httpGet: {path: /live, port: health}, periodSeconds: 10, timeoutSeconds: 5}
       readinessProbe: {httpGet: {path: /ready, port: health}, periodSeconds: 5, timeoutSeconds: 5}
       {{- else }}

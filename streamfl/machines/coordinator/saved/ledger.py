@@ -84,16 +84,15 @@ class Member:
         """Return the account with a start's incarnation: the present one, or the next if another start has that."""
         return replace(self.copy(), incarnation=self.incarnation + (nonce != self.nonce), nonce=nonce)
 
-    def after_join(self, nonce: str, key: str = "", *, misses: int | None = None) -> "Member":
+    def after_join(self, nonce: str, key: str = "", *, is_waited_for: bool) -> "Member":
         """Return the account after a Join: the client is a member, again if it had left; `key` is for its masks.
 
-        Anybody may have sent the Join of one that had left. So no round waits for it before it sends an update,
-        unless `misses` is given: how many rounds it then has missed already.
+        Anybody may have sent the Join of one that had left. So no round waits for it before it sends an update, but
+        where rounds have a deadline it `is_waited_for`: after a stop all clients come back at once, and the first
+        update would close the round.
         """
-        awaited, missed = self.awaited and not self.left, 0
-        if self.left and not self.evicted and misses is not None:
-            awaited, missed = self.awaited, misses
-        member = replace(self.held_by(nonce), left=False, missed=missed, awaited=awaited, key=key)
+        awaited = self.awaited and (not self.left or (is_waited_for and not self.evicted))
+        member = replace(self.held_by(nonce), left=False, missed=0, awaited=awaited, key=key)
         return replace(member, refused=0, evicted=False) if self.evicted else member
 
     def after_leave(self, nonce: str) -> "Member":

@@ -135,6 +135,8 @@ class CoordinatorState:
             return "impossible numbers"
         if not self.seen.is_possible:
             return "impossible counts of labels"
+        if not all(one.fits for one in (self.inputs, self.input_baseline, self.spread_baseline, self.standstill)):
+            return "what is remembered of inputs does not fit its clients and features"
         return self.registry.wrong
 
     def answer(self, join: Join, member: Member) -> Joined:

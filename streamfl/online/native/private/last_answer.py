@@ -131,7 +131,7 @@ class LastAnswer:
         return (None if code == NONE else self._labels[code]), 0.0
 
     def past_prediction(self, centre: float) -> PastPrediction:
-        """Return what is known now, and what was said of the record that was mixed last."""
+        """Return what is known now, and what the experts predicted for the record that was mixed last."""
         made = self._predictions
         parts = np.vstack([made.by_expert, made.bounded, made.centred, made.by_mixture])
         return PastPrediction(*self.known, centre, self._present, parts)
@@ -145,7 +145,7 @@ class LastAnswer:
         """Return the answers to some records, as the compiled loops take them; `truths` are their labels or targets.
 
         None stands for a record of which nothing is kept. Of this, and of a label that had no column, which no expert
-        could have said, only the last answer is learnt.
+        could have predicted, only the last answer is learnt.
         """
         then, present = np.zeros(len(past), WHEN_ANSWERED), self._present
         then["label"] = NONE
@@ -192,7 +192,7 @@ class LastAnswer:
 
 
 def _over(past: PastPrediction, labels: tuple[str, ...]) -> FloatArray:
-    """Return what was said with a column for each present label, of 0 for those that had none."""
+    """Return the predictions with a column for each present label, of 0 for those that had none."""
     if past.labels == labels:
         return past.parts
     places = {label: column for column, label in enumerate(past.labels)}

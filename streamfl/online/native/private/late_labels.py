@@ -1,4 +1,4 @@
-"""What was said of records whose labels come late, until they are learnt."""
+"""The predictions for records whose labels come late, until these are learnt."""
 
 from dataclasses import dataclass, field
 
@@ -13,21 +13,21 @@ MOST_NUMBERS, ONE_IN = 2**20, 4
 
 @dataclass
 class PastPredictions:
-    """What the outer mixture said of records, by their positions, until the records are in the ledger.
+    """What the experts predicted for records, by their positions, until the records are in the ledger.
 
     When a record's label comes, the other experts have learnt labels that they did not know when they predicted the
     record. Compared then, they would always look better than what follows the last answer. So the outer mixture
-    learns by what each expert said when the record was answered. After a restart of the process that is lost, and
+    learns by what each expert predicted when the record was answered. A restart of the process loses that, and
     such records only change what the last answer is. So do records for which there was no room. Chance draws which
     these are: if the oldest were forgotten, none would be left where labels come later than room lasts.
 
     Examples
     --------
     >>> import numpy as np
-    >>> said = PastPrediction("a", 0.0, 0.0, ("a", "b"), np.full((12, 2), 0.5))
+    >>> prediction = PastPrediction("a", 0.0, 0.0, ("a", "b"), np.full((12, 2), 0.5))
     >>> past = PastPredictions()
-    >>> past.keep(7, said)
-    >>> [one is said for one in past.of(np.array([6, 7]))]
+    >>> past.keep(7, prediction)
+    >>> [one is prediction for one in past.of(np.array([6, 7]))]
     [False, True]
     >>> past.forget_learnt()
     >>> past.of(np.array([7]))
@@ -40,22 +40,22 @@ class PastPredictions:
     _numbers: int = 0
     _learnt: set[int] = field(default_factory=set)
 
-    def keep(self, position: int, said: PastPrediction | None) -> None:
-        """Keep what was said of the record at a position, if there is room or it takes the place of others."""
+    def keep(self, position: int, prediction: PastPrediction | None) -> None:
+        """Keep the prediction for the record at a position, if there is room or it takes the place of others."""
         self._forget(position)
-        if said is None:
+        if prediction is None:
             return
         drawn = digest("place", position)
-        while self._numbers + said.parts.size > MOST_NUMBERS:
+        while self._numbers + prediction.parts.size > MOST_NUMBERS:
             if drawn % ONE_IN or not self._positions:
                 return
             self._forget(self._positions[drawn // ONE_IN % len(self._positions)])
-        self._kept[position], self._places[position] = said, len(self._positions)
+        self._kept[position], self._places[position] = prediction, len(self._positions)
         self._positions.append(position)
-        self._numbers += said.parts.size
+        self._numbers += prediction.parts.size
 
     def of(self, positions: IntArray) -> list[PastPrediction | None]:
-        """Return what was said of records that are learnt now, and again if their update is made again."""
+        """Return the predictions for records that are learnt now, and again if their update is made again."""
         known = positions.tolist()
         self._learnt.update(position for position in known if position in self._kept)
         return [self._kept.get(position) for position in known]
@@ -67,10 +67,10 @@ class PastPredictions:
         self._learnt = set()
 
     def _forget(self, position: int) -> None:
-        said = self._kept.pop(position, None)
-        if said is None:
+        prediction = self._kept.pop(position, None)
+        if prediction is None:
             return
-        self._numbers -= said.parts.size
+        self._numbers -= prediction.parts.size
         place, last = self._places.pop(position), self._positions.pop()
         if last != position:
             self._positions[place], self._places[last] = last, place

@@ -73,7 +73,7 @@ class OwnModel:
         self._scales = RunningScaler(self._scales).grown(1).over(rows[1:] - 1).sums
         self._weights = np.pad(self._weights, ((0, 1), (0, 1)))[np.ix_(rows, columns)]
         self._known = np.append(self._known, 0.0)[columns]
-        self._table = np.pad(self._table, ((0, 0), (0, 1)))[:, columns]
+        self._table = np.pad(self._table, ((0, 0), (0, 1))).take(columns, axis=1)
         self._pairs = np.array(_places(features, self._features), np.int64)[self._pairs]
         self._features, self._labels = features, labels
 

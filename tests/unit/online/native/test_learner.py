@@ -627,3 +627,24 @@ def test_a_sensor_that_is_set_anew_at_all_clients_is_scaled_anew_in_the_next_rou
             learner.begin(*learner.following(change))
         assert models.moments.mean[0] == pytest.approx(1e6 if t >= 2 else 0.0, abs=0.5)
         assert 0.7 < np.sqrt(models.moments.variance[0]) < 1.3
+
+
+def arrays(inside):
+    """Yield all arrays of a tuple of tuples."""
+    for part in inside:
+        if isinstance(part, tuple):
+            yield from arrays(part)
+        elif isinstance(part, np.ndarray):
+            yield part
+
+
+@pytest.mark.parametrize("targets", [False, True])
+def test_loops_are_compiled_for_one_layout_of_arrays_whatever_names_come(targets):
+    learner, draws = NativeLearner(NativeSettings("auto", targets=targets)), np.random.default_rng(0)
+    labels = () if targets else ("b", "a", "c")
+    for names in (("x",), ("x", "u"), ("a", "u", "x")):
+        y = draws.normal(size=20) if targets else draws.integers(len(names), size=20).astype(float)
+        learner.learn(names, draws.normal(size=(20, len(names))), y, labels)
+        found = list(arrays(learner._kept_arguments().inside))
+        assert len(found) > 40
+        assert all(one.flags.c_contiguous and one.flags.writeable for one in found)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from streamfl.records.formats import FieldMap, JsonRecords, Packed
 from streamfl.runtime.log.intake import LogIntake
@@ -87,6 +88,21 @@ def test_late_records_are_counted_once(counts):
     reader.head = 0
     intake.take(reader, block, ())
     assert counts.late == 2
+
+
+def test_a_remark_is_logged_once_however_many_partitions_it_is_about_and_however_often_they_are_taken(counts):
+    intake, first = begun(counts)
+    second = intake.begin("f.c1", 0, 0, lambda positions: None)
+    block = [Message(0, b'{"x":1,"label":"a"}'), Message(1, b'{"x":"ERR","label":"a"}')]
+    with capture_logs() as logged:
+        for reader in (first, second):
+            intake.take(reader, block, ())
+        intake.give_up("f.c1/0")
+        intake.take(intake.begin("f.c1", 0, 0, lambda positions: None), block, ())
+        intake.take(first, [Message(2, b'{"x":1,"y":2,"label":"a"}'), Message(3, b'{"y":"ERR","label":"a"}')], ())
+    (of_x, _, _), (of_y, _, _) = (line["event"].split("; ") for line in logged)
+    assert (of_x, of_y) == ('field "x": "ERR" is not a number', 'field "y": "ERR" is not a number')
+    assert [line["partition"] for line in logged] == ["f.c0/0", "f.c0/0"]
 
 
 def test_halves_carry_when_they_were_written(counts):
