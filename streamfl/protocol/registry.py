@@ -12,6 +12,7 @@ from streamfl.arrays import BoolArray, FloatArray, IntArray
 from streamfl.protocol.early import FARTHER
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Batch, aligned
+from streamfl.protocol.time_features import DEVIATION, are_of_time
 
 # Standardised values are clipped to this many deviations: one broken sensor must not outweigh all records of a round.
 # Without standardisation the bound only prevents an overflow of gradients.
@@ -105,10 +106,12 @@ class Registry:
     def scaled_by(self, moments: Moments, *, only: Collection[str] | None = None) -> "Registry":
         """Return a registry that standardises by these moments; a constant feature is only centred.
 
+        So is a feature of the time: the first records show too little of a day, a week or a year to scale it by.
         With `only`, all other features keep their scale.
         """
         aligned = moments.aligned(self.features)
         deviation = np.sqrt(aligned.variance)
+        deviation = np.where(are_of_time(self.features), np.maximum(deviation, DEVIATION), deviation)
         scale = np.where(deviation > 1e-12 * np.maximum(np.abs(aligned.mean), 1.0), deviation, 1.0)
         follows = np.array([only is None or name in only for name in self.features], dtype=np.bool_)
         seen = np.where(aligned.count > 0, aligned.mean, np.nan)

@@ -3,23 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streamfl.arrays import FloatArray, Numbers
 from streamfl.errors import UsageError
+from streamfl.protocol.time_features import CYCLES, names_of
 from streamfl.records.values.cells import Cells, listed
 from streamfl.records.values.day_and_clock import joined
 from streamfl.records.values.made_features import with_made
 from streamfl.records.values.times import PLAIN, Notation, seconds
 
-TimeFeature = Literal["hour", "weekday", "season"]
-
 _DAY, _YEAR = 86400.0, 31556952.0  # in seconds; the mean year of the calendar
 _PERIODS: Mapping[str, float] = {"hour": _DAY, "weekday": 7 * _DAY, "season": _YEAR}
-_CYCLES = {"hour": "a day", "weekday": "a week", "season": "a year"}
 _MONDAY = 4 * _DAY  # 1970-01-05 was the first
 _QUARTER = 900.0  # clocks change at a quarter of an hour of UTC
 
@@ -57,8 +55,7 @@ class TimeFeatures:
 
     def __post_init__(self) -> None:
         if wrong := [kind for kind in self.kinds if kind not in _PERIODS]:
-            known = ", ".join(get_args(TimeFeature))
-            raise UsageError(f"there is no time feature {listed(wrong)}; there are {known}")
+            raise UsageError(f"there is no time feature {listed(wrong)}; there are {', '.join(CYCLES)}")
         if len(set(self.kinds)) != len(self.kinds):
             raise UsageError("a time feature is named more than once; name each once")
         if not self.kinds or not self.column:
@@ -72,7 +69,7 @@ class TimeFeatures:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the features."""
-        return tuple(f"{kind} {part}" for kind in self.kinds for part in ("sin", "cos"))
+        return names_of(self.kinds)
 
     def of(self, times: FloatArray) -> FloatArray:
         """Return the features of times in seconds since 1970, shape (n, features); NaN where a time is unknown.
@@ -91,14 +88,13 @@ class TimeFeatures:
         """Return of which features times, in seconds, show less than one cycle: models know nothing of the rest.
 
         >>> TimeFeatures(("hour", "season"), "at").notes(np.array([0.0, np.nan, 8.5 * 86400.0]))
-        ('its times span 8.5 days, less than one cycle of season: models err where they have seen none of it; leave \
-season out of the time features until a year is there',)
+        ('its times span 8.5 days, less than one cycle of season: models know nothing of the rest of it yet',)
         """
         known = times[~np.isnan(times)]
         span = float(np.ptp(known)) if len(known) else 0.0
         return tuple(
-            f"its times span {span / _DAY:.3g} days, less than one cycle of {kind}: models err where they have seen "
-            f"none of it; leave {kind} out of the time features until {_CYCLES[kind]} is there"
+            f"its times span {span / _DAY:.3g} days, less than one cycle of {kind}: models know nothing of the rest "
+            f"of it yet"
             for kind in self.kinds
             if span < _PERIODS[kind]
         )

@@ -22,7 +22,8 @@ class TimeEncoder(base.Transformer):
     time
         The feature that holds the time: a `datetime`, a text, or seconds since 1970.
     kinds
-        `hour`: the time of day; `weekday`: the time since Monday; `season`: the time of the year.
+        `hour`: the time of day; `weekday`: the time since Monday; `season`: the time of the year. Name those on which
+        the answer may depend: others cost some accuracy.
     zone
         The zone by whose clocks they are, and of times that name none.
     order

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamfl.learning.local_round import RoundRecords
 from streamfl.machines.client.usable import unusable
@@ -18,6 +20,8 @@ from streamfl.protocol.registry import (
     re_expression,
     widened,
 )
+from streamfl.protocol.time_features import CYCLES
+from streamfl.records.values.time_features import TimeFeatures
 
 REGISTRY = Registry(3, ("a", "b"), ("u", "v"), np.array([1.0, 10.0]), np.array([2.0, 5.0]))
 NAN = float("nan")
@@ -122,6 +126,25 @@ def test_only_the_named_features_follow_when_the_others_are_frozen() -> None:
     scaled = grown.scaled_by(Moments.of(("a", "c"), np.array([[5.0, 1.0], [9.0, 3.0]])), only=("c",))
     np.testing.assert_array_equal(scaled.mean, [1.0, 10.0, 2.0])
     np.testing.assert_array_equal(scaled.scale, [2.0, 5.0, 1.0])
+
+
+def test_features_of_the_time_are_only_centred() -> None:
+    # 0.4 and 0.6 deviate by 0.1. Values of another feature of that name, -100 and 300, deviate by 200.
+    features = ("season sin", "hour cos", "x")
+    moments = Moments.of(features, np.array([[0.4, -100.0, 0.4], [0.6, 300.0, 0.6]]))
+    scaled = Registry(1, features, (), np.zeros(3), np.ones(3)).scaled_by(moments)
+    np.testing.assert_allclose(scaled.mean, [0.5, 100.0, 0.5])
+    np.testing.assert_allclose(scaled.scale, [1.0, 200.0, 0.1])
+
+
+@given(st.lists(st.floats(0.0, 4e9), min_size=1, max_size=9), st.floats(0.0, 4e9))
+def test_features_of_the_time_are_never_far_out_whatever_times_came_first(first: list[float], later: float) -> None:
+    """They lie between -1 and 1, so at most 2 from their mean."""
+    times = TimeFeatures(CYCLES, "at")
+    new = Registry(1, times.names, (), np.zeros(6), np.ones(6))
+    registry = new.scaled_by(Moments.of(times.names, times.of(np.array(first))))
+    z = registry.design([batch(times.names, times.of(np.array([later])).tolist())])[0, :-1]
+    assert np.abs(z).max() <= 2.0 + 1e-9
 
 
 def test_new_names_are_appended() -> None:

@@ -30,6 +30,7 @@ from streamfl.protocol.messages import (
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.registry import Registry
+from streamfl.protocol.time_features import OF_TIME
 
 # Sums are rounded to steps of at most a quarter of their deviation (`second_steps`). So the values of a round count
 # as at least half a step apart, in scales of their feature: equal ones would seem to move with the rounding.
@@ -117,9 +118,13 @@ def lasting_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
     """Return by client the moments of features, in the form that its updates have from round to round.
 
     Without the moments of the first rounds, and of features that are new: these are of the values that are there,
-    where second moments count a missing value as the mean.
+    where second moments count a missing value as the mean. And without features of the time: a round of less than a
+    day, or a year, always differs in them, so they explain no alarm.
     """
-    return _by_client(closing, lambda update: _of_learnt(update) or _of_sums(update, registry))
+    sent = _by_client(closing, lambda update: _of_learnt(update) or _of_sums(update, registry))
+    if OF_TIME.isdisjoint(registry.feature_names):
+        return sent
+    return {client: moments.among({*moments.features} - OF_TIME) for client, moments in sent.items()}
 
 
 def sent_moments(closing: Closing, registry: Registry) -> dict[str, Moments]:
