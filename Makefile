@@ -24,13 +24,16 @@ PORT ?= 9092
 kafka: setup
 	@$(BIN)/python -m deploy.broker --port $(PORT)$(if $(SECURE), --secure)
 
-# What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control PORT=19092;
-# with the headers of each message: HEADERS=1
+# What a topic holds, by Kafka's own console consumer: make console TOPIC=forest.control PORT=19092; with the headers of
+# each message: HEADERS=1; until none has come for five seconds: QUIET=5; one message: PARTITION=2 OFFSET=88 COUNT=1
 console:
 	@test -n "$(TOPIC)" || { echo "Which topic? make console TOPIC=forest.control" >&2; exit 1; }
 	@ls -d .kafka/libs/*/ >/dev/null 2>&1 || { echo "No jars of Apache Kafka here yet; make kafka fetches them. With a Kafka of your own: kafka-console-consumer.sh --bootstrap-server HOST:PORT --from-beginning --topic $(TOPIC)" >&2; exit 1; }
 	@java -cp "$$(ls -d .kafka/libs/*/ | tail -1)*" org.apache.kafka.tools.consumer.ConsoleConsumer \
-	  --bootstrap-server 127.0.0.1:$(PORT) --topic $(TOPIC) --from-beginning $(if $(HEADERS),--property print.headers=true)
+	  --bootstrap-server 127.0.0.1:$(PORT) --topic $(TOPIC) --isolation-level read_committed \
+	  $(if $(OFFSET),--partition $(or $(PARTITION),0) --offset $(OFFSET),--from-beginning) \
+	  $(if $(COUNT),--max-messages $(COUNT)) $(if $(QUIET),--timeout-ms $(QUIET)000) \
+	  $(if $(HEADERS),--property print.headers=true)
 
 # The tests that find most, in ten minutes on 2 cores: what README and CI run. One of three processes has the tests
 # that need the broker, and waits for it most of the time.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from streamfl.live.stopping import Stop
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.runtime.clock import ListeningClock
 from streamfl.runtime.loop import run
-from streamfl.runtime.ports import Connector, Host, RecordFormat
+from streamfl.runtime.ports import Connector, Host, RecordFormat, silence_of
 
 if TYPE_CHECKING:
     from streamfl.live.tracing.rounds import Spans
@@ -76,7 +77,7 @@ def serve_clients(
     measures = HostMeasures(node, settings.telemetry.most_behind)
     try:
         with (
-            exposed(settings, "client", measures.measured, measures.not_ready) as turned,
+            exposed(settings, "client", measures.measured, measures.not_ready, partial(silence_of, host)) as turned,
             traced(settings, "client") as spans,
         ):
             node.turned = _turning(node, turned, spans)

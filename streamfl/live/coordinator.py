@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -346,7 +345,7 @@ def serve_coordinator(
     connector.prepare()
     serving = ServingCoordinator(settings, connector, stop, until_end, model)
     with (
-        exposed(settings, "coordinator", serving.measured, serving.not_ready) as serving.turned,
+        exposed(settings, "coordinator", serving.measured, serving.not_ready, serving.silence) as serving.turned,
         traced(settings, "coordinator") as serving.spans,
     ):
         while True:
@@ -373,6 +372,7 @@ class ServingCoordinator:
     turned: Callable[[], None] = unwatched
     spans: "Spans | None" = None
     _running: tuple[Coordinator, CoordinatorMeasures] | None = None
+    _link: ServedCoordinatorLink | None = None
 
     def measured(self) -> Iterable[Measure]:
         """Return what is shown: that it stands by, or what the coordinator measures."""
@@ -388,6 +388,10 @@ class ServingCoordinator:
             return None
         machine, measures = self._running
         return measures.not_ready(machine)
+
+    def silence(self) -> str:
+        """Return why the log does not answer; empty if it does, or while this process stands by."""
+        return "" if self._running is None else silence_of(self._link)
 
     @property
     def place(self) -> tuple[Placement, RecordFormat, LabelTopics | None, WrongState]:
@@ -418,9 +422,7 @@ class ServingCoordinator:
         heart = connector.heartbeat(settings.coordinator.silence) if isinstance(connector, StandbyConnector) else None
         log = CoordinatorLog(lambda: link.bytes_read, lambda: link.bytes_written)
         clock = ListeningClock(link.listen)
-        measures = CoordinatorMeasures(
-            lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren, partial(silence_of, link)
-        )
+        measures = CoordinatorMeasures(lambda: link.bytes_read, lambda: link.bytes_written, clock.now, log.barren)
 
         def turned() -> None:
             self.turned()
@@ -430,7 +432,7 @@ class ServingCoordinator:
         try:
             machine = _machine(settings, link)
             node = CoordinatorNode(machine, link, summarising(log.take, measures.take, *_traces(self.spans)))
-            self._running = machine, measures
+            self._running, self._link = (machine, measures), link
             node.start(clock.now())
             run([CoordinatorService(node, log, self.stop, self.until_end, self.model, turned)], clock)
             if self.model is not None:

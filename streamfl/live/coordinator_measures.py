@@ -38,8 +38,6 @@ class CoordinatorMeasures:
     ----------
     now
         Returns seconds; differences are shown.
-    silence
-        Returns why the log does not answer; empty if it does.
 
     Attributes
     ----------
@@ -51,7 +49,6 @@ class CoordinatorMeasures:
     bytes_published: Callable[[], int]
     now: Callable[[], float]
     barren: Barren
-    silence: Callable[[], str] = lambda: ""
     last: RoundSummary | None = None
     _counts: Counter[str] = field(default_factory=Counter)
     _restarts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CAUSES, 0)))
@@ -223,9 +220,7 @@ class CoordinatorMeasures:
         yield counters("streamfl_bytes_total", "Bytes of messages read and published.", "direction", way)
 
     def not_ready(self, machine: Coordinator) -> str | None:
-        """Return why the coordinator is not ready: the log does not answer, or nothing is learnt (yet)."""
-        if silence := self.silence():
-            return silence
+        """Return why the coordinator is not ready: the federation has not begun, or learns nothing."""
         if machine.state.agreement is not None:
             return self.barren.reason
         return f"{machine.waiting_clients} of {machine.settings.min_clients} clients have joined"

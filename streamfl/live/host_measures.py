@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from streamfl.live.host_node import HostNode
 from streamfl.live.metrics.measures import Measure, counter, counters, gauge, gauges
 from streamfl.live.metrics.rejected_labels import REASONS
-from streamfl.runtime.ports import silence_of
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,7 @@ class HostMeasures:
         }
 
     def not_ready(self) -> str | None:
-        """Return why the host is not ready: the log does not answer, it has no clients, or is behind, for example."""
-        if silence := silence_of(self.node.host):
-            return silence
+        """Return why the host is not ready: it has no clients, does not hear the coordinator, or is behind."""
         nodes = {name: one for name, one in self.node.nodes.items() if not one.finished}
         if not nodes:
             return None if self.node.is_spare else "no clients are assigned to it, and no other host has any"

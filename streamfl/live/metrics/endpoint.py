@@ -34,6 +34,8 @@ class Endpoint:
 
     measured: Callable[[], Iterable[Measure]]  # returns the measures; called by the loop
     not_ready: Callable[[], str | None]  # returns why the process is not ready, None if it is; called by the loop
+    # Returns why the log does not answer, empty if it does; called by the server's threads.
+    silence: Callable[[], str] = lambda: ""
     federation: str = ""  # the name of the federation, which each sample has as a label
     seconds: Callable[[], float] = time.monotonic  # returns monotonic seconds
     _shown: tuple[Measure, ...] = ()
@@ -65,7 +67,7 @@ class Endpoint:
     @property
     def reason(self) -> str | None:
         """Return why the process is not ready; None if it is."""
-        return self._stands_still(SLOW) or self._reason
+        return self.silence() or self._stands_still(SLOW) or self._reason
 
     def collect(self) -> Iterator[Metric]:
         """Yield the measures that were shown last, for prometheus_client."""

@@ -24,6 +24,7 @@ def exposed(
     role: str,
     measured: Callable[[], Iterable[Measure]],
     not_ready: Callable[[], str | None],
+    silence: Callable[[], str] = lambda: "",
 ) -> Iterator[Callable[[], None]]:
     """Show a process until the block ends, if `[telemetry]` says where.
 
@@ -31,6 +32,8 @@ def exposed(
     ----------
     measured, not_ready
         Return its measures, and why it is not ready, None if it is. They are called in its loop.
+    silence
+        Returns why the log does not answer, empty if it does; also called while the loop waits for the log.
 
     Yields
     ------
@@ -51,7 +54,7 @@ def exposed(
 
     name = settings.federation.name
     info = gauge("streamfl_info", "The process.", 1.0, version=__version__, role=role)
-    endpoint = Endpoint(lambda: (info, *measured()), not_ready, name)
+    endpoint = Endpoint(lambda: (info, *measured()), not_ready, silence, name)
     apps = ((where.address, endpoint.app()), (where.health, endpoint.app(metrics=False)))
     with ExitStack() as stack:
         for place, app in apps:

@@ -69,21 +69,18 @@ def reader(opened: Callable[[], Watcher], console: Console, sleep: Callable[[flo
 
 
 def patient(read: Read, console: Console, sleep: Callable[[float], None] = sleep) -> Read:
-    """Return what reads a federation, and nothing while its log does not answer; that is said once."""
-    told = ""
+    """Return what reads a federation, and waits while its log does not answer; that is said once."""
 
     def patiently() -> Sequence[LoggedMessage | LoggedDeadLetter]:
-        nonlocal told
-        try:
-            found = read()
-        except PeerError as error:
-            if str(error) != told:
-                told = str(error)
-                print_line(console, f"waiting: {told}", "dim")
-            sleep(PAUSE)
-            return ()
         told = ""
-        return found
+        while True:
+            try:
+                return read()
+            except PeerError as error:
+                if not told:
+                    told = str(error)
+                    print_line(console, f"waiting: {told}", "dim")
+            sleep(PAUSE)
 
     return patiently
 
@@ -263,6 +260,8 @@ class Outlook:
 class WaitingReport:
     """Says what a federation waits for, whenever there was no line for long.
 
+    Not of a time in which it was not asked: then the log did not answer, which was said.
+
     Examples
     --------
     >>> waiting = WaitingReport(iter([0.0, 20.0, 40.0, 50.0]).__next__, Outlook())
@@ -277,18 +276,24 @@ class WaitingReport:
     now: Callable[[], float]  # the time in seconds
     outlook: Outlook  # what the log tells of it
     _since: float = field(init=False)
+    _asked: float = field(init=False)
     _wait: float = QUIET
 
     def __post_init__(self) -> None:
-        self._since = self.now()
+        self._since = self._asked = self.now()
 
     def broken(self) -> None:
         """Start counting again: there was a line."""
-        self._since, self._wait = self.now(), QUIET
+        self._since = self._asked = self.now()
+        self._wait = QUIET
 
     def line(self) -> str:
         """Return the line that is due, or nothing."""
-        silent = self.now() - self._since
+        now, asked = self.now(), self._asked
+        self._asked = now
+        if now > asked + QUIET:
+            self._since, self._wait = now, QUIET
+        silent = now - self._since
         if silent < self._wait + self.outlook.takes or self.outlook.ended:
             return ""
         self._wait = 2.0 * silent

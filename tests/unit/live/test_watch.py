@@ -227,7 +227,7 @@ def test_watch_goes_on_after_a_stop_of_the_brokers_and_says_once_that_it_waits()
         return answer
 
     waits = patient(read, Console(file=printed, width=40), slept.append)
-    assert [list(waits()) for _ in range(7)] == [[1], [], [], [], [2], [], [3]]
+    assert [list(waits()) for _ in range(4)] == [[1], [], [2], [3]]
     assert (printed.getvalue().splitlines(), len(slept)) == (["waiting: no answer"] * 2, 3)
 
 
@@ -252,6 +252,17 @@ class TestSilence:
     def test_watch_reports_silence_after_half_a_minute_and_then_half_as_often_each_time(self):
         found = [text[:10] for text in self.printed(*[None] * 24, opened=OPENED)]
         assert found == ["for 30 s: ", "for 60 s: ", "for 120 s:", "for 240 s:"]
+
+    def test_watch_says_nothing_of_the_federation_for_the_time_in_which_the_log_did_not_answer(self):
+        clock = ManualClock()
+
+        def interrupted():
+            for seconds in (10.0, 100.0, 10.0, 10.0, 10.0):
+                clock.time += seconds
+                yield None
+
+        (text,) = seen(interrupted(), now=clock.now, opened=OPENED)
+        assert text.startswith("for 30 s: round 8 is open")
 
     def test_watch_names_the_open_round_and_who_may_be_late(self):
         (text,) = self.printed(OPENED, *[None] * 3)
