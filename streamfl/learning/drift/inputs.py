@@ -33,8 +33,8 @@ OFF = 3.0
 # If some clients have moved, a client has with this probability; the logarithm of the most that one adds to it, and
 # of what it may add again only after APART rounds.
 JOINED, MOST, STRONG = 0.5, math.log(100.0), math.log(10.0)
-# Rounds to a false finding, of one kind; and to a false suspicion: it has all clients asked, and is enough to be named
-# with a drift. docs/choices.md, "Inputs".
+# Rounds to a false finding, of one kind; and to a false suspicion: it has all clients asked, and is enough to name a
+# feature with a drift. docs/choices.md, "Inputs".
 RARE, SUSPECT = 1e4, 20.0
 # For so many rounds a finding belongs to the drift before it.
 NEXT_TO = 8
