@@ -27,6 +27,10 @@ LOG = structlog.get_logger("streamfl.kafka")
 # Milliseconds of one attempt to reach the brokers; attempts are repeated for `patience` seconds.
 BOOTSTRAP_MS = 5000
 
+# The most milliseconds between two attempts to reach a broker again. kafka-python's own 30 s would keep a process
+# waiting for so long after an outage.
+RECONNECT_MS = 2000
+
 # A broker that expects TLS or a log-in and gets none, or the reverse, closes the connection without an answer.
 ENDED = re.compile("disconnected|[Hh]andshake")
 
@@ -119,8 +123,13 @@ class Connection:
         known: Mapping[str, Any] = kind.DEFAULT_CONFIG  # type: ignore[attr-defined]
         shared = {name: value for name, value in self.settings.passed_through.items() if name in known}
         # kafka-python's own metrics are not used here, and cost a tenth of a consumer's time.
-        quiet = {"metrics_enabled": False} if "metrics_enabled" in known else {}
-        fitting = {"bootstrap_timeout_ms": BOOTSTRAP_MS} | quiet | {k: v for k, v in own.items() if k in known}
+        wanted = {
+            "metrics_enabled": False,
+            "bootstrap_timeout_ms": BOOTSTRAP_MS,
+            "reconnect_backoff_max_ms": RECONNECT_MS,
+            **own,
+        }
+        fitting = {name: value for name, value in wanted.items() if name in known}
         section = self.settings.section
         self.settings.require_log_in()
         shared |= self.settings.token_provider

@@ -254,10 +254,11 @@ class TestMaking:
         made = Made(fails=None)
         self.make(monkeypatch, made, ssl_cafile="ca.pem", batch_size=5)
         (configs,) = made.configs
-        told = {name: configs[name] for name in ("bootstrap_servers", "bootstrap_timeout_ms", "ssl_cafile")}
-        assert told == {
+        names = "bootstrap_servers", "bootstrap_timeout_ms", "reconnect_backoff_max_ms", "ssl_cafile"
+        assert {name: configs[name] for name in names} == {
             "bootstrap_servers": "b:9092",
             "bootstrap_timeout_ms": connection.BOOTSTRAP_MS,
+            "reconnect_backoff_max_ms": connection.RECONNECT_MS,
             "ssl_cafile": "ca.pem",
         }
         assert configs.keys() <= Made.DEFAULT_CONFIG.keys()
