@@ -220,3 +220,19 @@ def test_a_value_that_stays_equal_has_not_moved_where_its_sums_are_rounded() -> 
         inputs, found = inputs.after(t, {name: _of_second(C, registry) for name in "abcd"}, is_whole=True)
         moved += found
     assert moved == []
+
+
+def test_after_a_drift_in_which_no_sensor_moved_none_is_told_on_little_evidence():
+    clients, sensors, records = 30, 12, 20
+    names, told = tuple(f"s{j}" for j in range(sensors)), 0
+    for seed in range(4):
+        draws = np.random.default_rng(seed)
+        inputs, x = Inputs(), np.zeros((clients, sensors))
+        for t in range(1, 44):
+            X = np.empty((records, clients, sensors))
+            for i in range(records):
+                x = X[i] = 0.7 * x + 0.714 * draws.normal(size=x.shape)
+            sent = {f"m{c}": Moments.of(names, X[:, c]) for c in range(clients)}
+            inputs, moved = inputs.after(t, sent, is_whole=True, is_drift=t == 35)
+            told += len(moved) if t > 35 else 0
+    assert told <= 1
