@@ -117,6 +117,7 @@ class Decoded:
     # By field, how many good records have an undeclared category.
     unknown: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()  # notes for people about the records, each once per reader
+    remarked_at: Mapping[str, int] = field(default_factory=dict)  # the position of the record that one is about
     half: Half | None = None  # if labels come later: which half of its records this is, and the key of each good one
 
 

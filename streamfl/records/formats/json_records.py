@@ -109,7 +109,7 @@ value, or declare all values under categories'
         if heads.no_times:
             self._remarks.add("times", no_time(self._fields.time or "", next(iter(heads.no_times.values()))))
         wrong = heads.wrong | self._excess_labels(heads)
-        wrong, ignored = self._take_names(block, wrong) if block.slow else (wrong, 0)
+        wrong, ignored = self._take_names(block, wrong, offsets) if block.slow else (wrong, 0)
         X = self._matrix(flat, block, heads, wrong)
         good = np.delete(np.arange(len(block.index)), list(wrong))
         self._records += len(good)
@@ -132,6 +132,7 @@ value, or declare all values under categories'
             ignored=ignored,
             unknown=self._unknown(heads.hot[good]),
             remarks=self._remarks.new(),
+            remarked_at=self._remarks.positions,
             half=self._half(heads.keys, good),
         )
 
@@ -214,7 +215,9 @@ value, or declare all values under categories'
         refused = self._labels.refused(codes, heads.texts)
         return {i: within(reason, f"field {quoted(self._fields.label)}: ") for i, reason in refused.items()}
 
-    def _take_names(self, block: _Block, wrong: Mapping[int, str]) -> tuple[dict[int, str], int]:
+    def _take_names(
+        self, block: _Block, wrong: Mapping[int, str], offsets: Sequence[int]
+    ) -> tuple[dict[int, str], int]:
         """Add the new names of good records, as many as there is room for.
 
         Returns
@@ -233,7 +236,7 @@ value, or declare all values under categories'
             ignored, beyond = ignored + len(new) - len(fits), beyond or len(fits) < len(new)
             if record.unusable and i not in wrong:
                 ignored += len(record.unusable)
-                self._report(record.unusable, known)
+                self._report(record.unusable, known, int(offsets[block.index[i]]))
         if len(known) > len(self._columns):
             if self._records >= SAMPLE:
                 self._report_new([*known][len(self._columns) :])
@@ -248,8 +251,8 @@ value, or declare all values under categories'
             self._new.add(name)
             self._remarks.add(f"new {name}", f"field {quoted(name)} is new, and a feature from here on")
 
-    def _report(self, unusable: Mapping[str, tuple[str, object]], known: Container[str]) -> None:
-        """Report each field with a cell that is not a number once, up to a limit."""
+    def _report(self, unusable: Mapping[str, tuple[str, object]], known: Container[str], at: int) -> None:
+        """Report each field with a cell that is not a number once, up to a limit; `at` is the record's position."""
         for name, (why, cell) in unusable.items():
             if len(self._unusable) >= MOST_REPORTED:
                 self._remarks.add("unusable", "cells of more fields are not numbers; the first fields were reported")
@@ -258,7 +261,7 @@ value, or declare all values under categories'
                 self._unusable.add(short)
                 becomes = "such cells count as missing" if name in known else "the field is not a feature"
                 what = remedy(cell, of_numbers=name in known)
-                self._remarks.add(f"unusable {short}", f"field {quoted(name)}: {why}; {becomes}; {what}")
+                self._remarks.add(f"unusable {short}", f"field {quoted(name)}: {why}; {becomes}; {what}", at)
 
     def _others(self, messages: Sequence[bytes]) -> int:
         """Count the fields of good records that the closed map does not name."""

@@ -21,16 +21,22 @@ class Remarks:
     >>> remarks.add("late", "records are late again")
     >>> remarks.new(), remarks.new()
     (('records are late',), ())
+    >>> remarks.add("cells", "a cell is text", at=1204)
+    >>> remarks.positions
+    {'a cell is text': 1204}
     """
 
+    positions: dict[str, int] = field(default_factory=dict)  # of the records that remarks are about, where known
     _subjects: set[str] = field(default_factory=set)
     _new: list[str] = field(default_factory=list)
 
-    def add(self, subject: str, remark: str) -> None:
-        """Add a remark, unless there was one on the same subject."""
+    def add(self, subject: str, remark: str, at: int | None = None) -> None:
+        """Add a remark, unless there was one on the same subject; `at` is the position of the record."""
         if subject not in self._subjects:
             self._subjects.add(subject)
             self._new.append(remark)
+            if at is not None:
+                self.positions[remark] = at
 
     def new(self) -> tuple[str, ...]:
         """Return the remarks added since the last call."""

@@ -133,7 +133,7 @@ class LogIntake:
         end, seen = (last + 1) * stride, self._seen.get(reader.name, 0)
         if first * stride >= seen:
             self._counts.add(decoded)
-        self._log(reader.name, decoded.remarks)
+        self._log(reader.name, decoded, messages)
         self._count_late(reader.name, decoded, seen)
         self._counts.unrouted += sum(stray.position >= seen for stray in reader.take(end, decoded))
         self._seen[reader.name] = max(seen, end)
@@ -145,11 +145,14 @@ class LogIntake:
         reader.dead_letters_before = max(reader.dead_letters_before, end)
         return self._letters(reader.name, bad, messages)
 
-    def _log(self, name: str, remarks: Sequence[str]) -> None:
-        """Log what was not remarked before about any partition."""
-        for remark in remarks:
+    def _log(self, name: str, decoded: Decoded, messages: Sequence[LogMessage]) -> None:
+        """Log what was not remarked before about any partition, with the place of the message, if it is about one."""
+        for remark in decoded.remarks:
             if remark not in self._remarked:
-                LOG.warning(remark, partition=name)
+                offset = decoded.remarked_at.get(remark, -1) // self._format.stride
+                about = next((message for message in messages if message.offset == offset), None)
+                place = {} if about is None else {"message": "/".join(map(str, self._place(name, about)))}
+                LOG.warning(remark, partition=name, **place)
                 if len(self._remarked) < REMEMBERED:
                     self._remarked.add(remark)
 

@@ -103,6 +103,15 @@ def test_a_remark_is_logged_once_however_many_partitions_it_is_about_and_however
     (of_x, _, _), (of_y, _, _) = (line["event"].split("; ") for line in logged)
     assert (of_x, of_y) == ('field "x": "ERR" is not a number', 'field "y": "ERR" is not a number')
     assert [line["partition"] for line in logged] == ["f.c0/0", "f.c0/0"]
+    assert [line["message"] for line in logged] == ["f.c0/0/1", "f.c0/0/3"]
+
+
+def test_a_remark_about_a_message_that_was_repartitioned_names_the_place_of_people(counts):
+    intake = LogIntake(Placement(("f.*",)), JsonRecords(FieldMap()), counts, lambda message: ("machines", 2, 88))
+    reader = intake.begin("f.c0", 0, 0, lambda positions: None)
+    with capture_logs() as logged:
+        intake.take(reader, [good(0), Message(1, b'{"x":"ERR","label":"a"}')], ())
+    assert [line["message"] for line in logged] == ["machines/2/88"]
 
 
 def test_halves_carry_when_they_were_written(counts):
