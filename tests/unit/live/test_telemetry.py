@@ -330,7 +330,7 @@ class TestHost:
         federation = hosts.Federation(rounds=6, ends=False)
         node = federation.host()
         measures = HostMeasures(node, most_behind=2)
-        assert measures.not_ready() == "no clients are assigned to it, and no other host has any"
+        assert measures.not_ready() == "no clients are assigned to it, and it has heard of none at other hosts"
         node.host.here.update({name: federation.partition(name) for name in ("c0", "c1")})
         node.step(federation.clock.now())
         assert measures.not_ready() == "2 clients have not joined, c0 among them: the coordinator has not answered"
