@@ -28,6 +28,9 @@ SHIFT, WIDTH = 6.0, 3.0
 ENOUGH, PART = 10, 0.9
 # No deviation of means is less than this part of that of values, nor than float32 tells apart from the largest mean.
 SMALL, APART_AT_ALL = 1 / 8, 1e-6
+# Nor than this part of the median over clients, of at least so many: among many deviations of six means each some are
+# far too small by chance. docs/choices.md, "Inputs".
+COMMON, FEWEST = 3 / 4, 4
 # From so many deviations on, a first mean waits before it enters the baseline: a second one tells whether it stays.
 OFF = 3.0
 # If some clients have moved, a client has with this probability; the logarithm of the most that one adds to it, and
@@ -188,10 +191,12 @@ class Inputs:
         A mean of fewer records than those of the baseline deviates more, by the square root if these are independent.
         """
         count, mean, squares, steps, of_one, last = self.sums[: _LAST + 1, sent.at]
+        least_variance, least_steps = COMMON**2 * self._usual()
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.maximum(np.abs(self.sums[_MEAN]).max(axis=0), np.abs(sent.mean))
             least = np.maximum(SMALL * sent.deviation, APART_AT_ALL * size)
-            variance = squares / np.maximum(count - 1.0, 1.0) * (1.0 + 1.0 / np.maximum(count, 1.0))
+            variance = np.maximum(squares / np.maximum(count - 1.0, 1.0), least_variance)
+            variance, steps = variance * (1.0 + 1.0 / np.maximum(count, 1.0)), np.maximum(steps, least_steps)
             of_mean = (sent.mean - mean) / np.maximum(np.maximum(np.sqrt(variance), least), _TINY)
             # Of independent means a step has twice the variance.
             of_step = (sent.mean - last) * math.sqrt(2.0) / np.maximum(np.maximum(np.sqrt(steps), least), _TINY)
@@ -201,6 +206,14 @@ class Inputs:
         counts = self._known(sent) & (of_mean * of_step > 0.0)
         found: FloatArray = np.where(counts, np.clip(nearer, -_FARTHEST, _FARTHEST), 0.0)
         return found
+
+    def _usual(self) -> FloatArray:
+        """Return the medians over clients of the variance of means and of squared steps, shape (2, d); 0 of few."""
+        count, squares, steps = self.sums[_COUNT], self.sums[_SQUARES], self.sums[_STEPS]
+        each = np.where(count >= KNOWN, np.stack([squares / np.maximum(count - 1.0, 1.0), steps]), np.nan)
+        are_few = (count >= KNOWN).sum(axis=0) < FEWEST
+        median: FloatArray = np.nanmedian(np.where(are_few, 0.0, each), axis=1)
+        return median
 
     def _weighed(self, t: int, sent: RoundMeans, off: FloatArray) -> "Inputs":
         """Return the same with the evidence of a round."""
