@@ -210,10 +210,14 @@ class Inputs:
     def _usual(self) -> FloatArray:
         """Return the medians over clients of the variance of means and of squared steps, shape (2, d); 0 of few."""
         count, squares, steps = self.sums[_COUNT], self.sums[_SQUARES], self.sums[_STEPS]
-        each = np.where(count >= KNOWN, np.stack([squares / np.maximum(count - 1.0, 1.0), steps]), np.nan)
-        are_few = (count >= KNOWN).sum(axis=0) < FEWEST
-        median: FloatArray = np.nanmedian(np.where(are_few, 0.0, each), axis=1)
-        return median
+        known = count >= KNOWN
+        n = known.sum(axis=0)
+        if (n < FEWEST).all():
+            return np.zeros((2, len(n)))
+        each = np.where(known, np.stack([squares / np.maximum(count - 1.0, 1.0), steps]), np.inf)
+        middle = np.maximum(n - 1, 0) // 2  # the lower one of two
+        median: FloatArray = np.sort(each, axis=1)[:, middle, np.arange(len(n))]
+        return np.where(n < FEWEST, 0.0, median)
 
     def _weighed(self, t: int, sent: RoundMeans, off: FloatArray) -> "Inputs":
         """Return the same with the evidence of a round."""
