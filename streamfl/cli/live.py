@@ -459,7 +459,7 @@ def compile_(to: Path | None) -> None:
     from streamfl.protocol.native.settings import NativeSettings  # noqa: PLC0415
     from streamfl.wire.integers import coded  # noqa: PLC0415
 
-    coded(np.ones((1, 1), np.int64), 1)
+    coded(np.ones((1, 1), np.int64), 1)  # what writes messages; learners load the rest
     for targets in (False, True):
         NativeLearner(NativeSettings("auto", targets=targets))
     folder = _kept_in()

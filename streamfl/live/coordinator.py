@@ -371,27 +371,26 @@ class ServingCoordinator:
     model: ModelOut | None
     turned: Callable[[], None] = unwatched
     spans: "Spans | None" = None
-    _running: tuple[Coordinator, CoordinatorMeasures] | None = None
-    _link: ServedCoordinatorLink | None = None
+    _running: tuple[Coordinator, CoordinatorMeasures, ServedCoordinatorLink] | None = None
 
     def measured(self) -> Iterable[Measure]:
         """Return what is shown: that it stands by, or what the coordinator measures."""
         serves = self._running is not None
         yield gauge("streamfl_serves", "Whether this process is the coordinator, and not one that stands by.", serves)
         if self._running is not None:
-            machine, measures = self._running
+            machine, measures, _ = self._running
             yield from measures.measured(machine)
 
     def not_ready(self) -> str | None:
         """Return why it is not ready; one that stands by is."""
         if self._running is None:
             return None
-        machine, measures = self._running
+        machine, measures, _ = self._running
         return measures.not_ready(machine)
 
     def silence(self) -> str:
         """Return why the log does not answer; empty if it does, or while this process stands by."""
-        return "" if self._running is None else silence_of(self._link)
+        return "" if self._running is None else silence_of(self._running[2])
 
     @property
     def place(self) -> tuple[Placement, RecordFormat, LabelTopics | None, WrongState]:
@@ -432,7 +431,7 @@ class ServingCoordinator:
         try:
             machine = _machine(settings, link)
             node = CoordinatorNode(machine, link, summarising(log.take, measures.take, *_traces(self.spans)))
-            self._running, self._link = (machine, measures), link
+            self._running = machine, measures, link
             node.start(clock.now())
             run([CoordinatorService(node, log, self.stop, self.until_end, self.model, turned)], clock)
             if self.model is not None:

@@ -96,12 +96,10 @@ class HostMeasures:
     def not_ready(self) -> str | None:
         """Return why the host is not ready: it has no clients, does not hear the coordinator, or is behind."""
         nodes = {name: one for name, one in self.node.nodes.items() if not one.finished}
+        if not nodes and self.node.is_spare:
+            return None
         if not nodes:
-            return (
-                None
-                if self.node.is_spare
-                else "no clients are assigned to it, and it has heard of none at other hosts"
-            )
+            return "no clients are assigned to it, and it has heard of none at other hosts"
         if failed := sorted(self.node.failed):
             return f"{len(failed)} clients have failed, {failed[0]} among them: the log has the reason"
         asking = sorted(name for name, one in nodes.items() if one.machine.accounted is None)

@@ -28,8 +28,8 @@ SHIFT, WIDTH = 6.0, 3.0
 ENOUGH, PART = 10, 0.9
 # No deviation of means is less than this part of that of values, nor than float32 tells apart from the largest mean.
 SMALL, APART_AT_ALL = 1 / 8, 1e-6
-# Nor than this part of the median over clients, of at least so many: among many deviations of six means each some are
-# far too small by chance. docs/choices.md, "Inputs".
+# Nor than this part of the median over clients, if so many are known: a deviation of six means may be far too small
+# by chance, and of the many that are watched some are. docs/choices.md, "Inputs".
 COMMON, FEWEST = 3 / 4, 4
 # From so many deviations on, a first mean waits before it enters the baseline: a second one tells whether it stays.
 OFF = 3.0
@@ -208,7 +208,7 @@ class Inputs:
         return found
 
     def _usual(self) -> FloatArray:
-        """Return the medians over clients of the variance of means and of squared steps, shape (2, d); 0 of few."""
+        """Return the medians over clients of the variance of means and of squared steps, 0 of few; shape (2, d)."""
         count, squares, steps = self.sums[_COUNT], self.sums[_SQUARES], self.sums[_STEPS]
         known = count >= KNOWN
         n = known.sum(axis=0)

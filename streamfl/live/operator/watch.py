@@ -72,14 +72,14 @@ def patient(read: Read, console: Console, sleep: Callable[[float], None] = sleep
     """Return what reads a federation, and waits while its log does not answer; that is said once."""
 
     def patiently() -> Sequence[LoggedMessage | LoggedDeadLetter]:
-        told = ""
+        is_told = False
         while True:
             try:
                 return read()
             except PeerError as error:
-                if not told:
-                    told = str(error)
-                    print_line(console, f"waiting: {told}", "dim")
+                if not is_told:
+                    print_line(console, f"waiting: {error}", "dim")
+            is_told = True
             sleep(PAUSE)
 
     return patiently
@@ -260,7 +260,7 @@ class Outlook:
 class WaitingReport:
     """Says what a federation waits for, whenever there was no line for long.
 
-    Not of a time in which it was not asked: then the log did not answer, which was said.
+    A time in which `line` was not called does not count: the log did not answer, which was said.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from streamfl.records.values.made_features import with_made
 from streamfl.records.values.times import PLAIN, Notation, seconds
 
 _DAY, _YEAR = 86400.0, 31556952.0  # in seconds; the mean year of the calendar
-_PERIODS: Mapping[str, float] = {"hour": _DAY, "weekday": 7 * _DAY, "season": _YEAR}
+_PERIODS: Mapping[str, float] = dict(zip(CYCLES, (_DAY, 7 * _DAY, _YEAR), strict=True))
 _MONDAY = 4 * _DAY  # 1970-01-05 was the first
 _QUARTER = 900.0  # clocks change at a quarter of an hour of UTC
 

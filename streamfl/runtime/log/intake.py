@@ -58,8 +58,8 @@ class LogIntake:
     counts
         The counts that are updated; records that are read again were counted the first time.
     origin
-        Returns the topic, partition and offset where a repartitioned message was read, None if it does not say so. A
-        dead letter names this place; without `origin`, that of the partition that is taken in.
+        Returns the topic, partition and offset where a repartitioned message was read, None if it does not say so.
+        Dead letters and remarks name this place; without `origin`, that in the partition that is taken in.
     """
 
     def __init__(

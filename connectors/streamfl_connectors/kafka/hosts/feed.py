@@ -141,12 +141,9 @@ class Feed:
         for partition in assigned:
             end = self._consumer.highwater(partition)
             if end is not None:
-                reader = self.readers[partition]
+                left = end - self.readers[partition].head // self._format.stride
                 # A log may end with a transaction's marker, which is no message.
-                yield (
-                    partition,
-                    0 if self._consumer.has_passed(partition, end) else end - reader.head // self._format.stride,
-                )
+                yield partition, 0 if self._consumer.has_passed(partition, end) else left
 
     def note_ends(self) -> None:
         """Note for each client whether all that has been written to its partition was read."""
