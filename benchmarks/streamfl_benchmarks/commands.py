@@ -13,6 +13,9 @@ from streamfl_benchmarks.paper_command import paper
 from streamfl_benchmarks.regret_command import regret
 
 
+RENEW = click.option("--renew", is_flag=True, help="Make those again that other code has made.")
+
+
 @click.group()
 def bench() -> None:
     """Compare methods on the same records."""
@@ -98,6 +101,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
     help="Directory with mnist.npz, and optionally covtype.npz.",
 )
 @run_options("Draw the loss over rounds")
+@RENEW
 def drift(**options: Any) -> None:
     """Run methods x streams x seeds on the same records, drawn afresh in every round or as recorded."""
     from rich.console import Console  # noqa: PLC0415
@@ -109,7 +113,7 @@ def drift(**options: Any) -> None:
 
     check_places(options[name] for name in ("json_to", "markdown", "figure"))
     jobs = _plan(options).jobs()
-    results = Results.read(options["json_to"])
+    results = Results.read(options["json_to"], renew=options["renew"])
     runs = run_all(
         jobs,
         results,
@@ -146,7 +150,7 @@ def drift(**options: Any) -> None:
     required=True,
     help="File of finished runs; those in it are skipped.",
 )
-@click.option("--renew", is_flag=True, help="Make those again that other code has made.")
+@RENEW
 def federations(data: Path | None, only: str | None, records: str, seeds: str, path: Path, *, renew: bool) -> None:
     """Run federations whose clients are real: federated, each client alone, in one place, and peers."""
     from streamfl_benchmarks.natural.runs import ALL, make  # noqa: PLC0415

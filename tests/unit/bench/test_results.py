@@ -51,6 +51,22 @@ def test_a_run_that_is_kept_is_not_run_again(tmp_path: Path, drawn: Drawn) -> No
     assert [run.method for run in found] == ["fedavg-sqrt"]
 
 
+def test_a_run_is_made_again_if_other_code_has_made_it_and_that_is_asked_for(tmp_path: Path, drawn: Drawn) -> None:
+    path = tmp_path / "runs.json"
+    results = Results(path)
+    finished = methods.run("fedavg-sqrt", drawn)
+    key = finished.run.key
+    results.add(finished)
+    assert Results.read(path, renew=True).has(key, losses=False)
+    results.origin = results.origin.model_copy(update={"digest": "0" * 64})
+    results.add(finished)
+    assert Results.read(path).has(key, losses=False)
+    again = Results.read(path, renew=True)
+    assert not again.has(key, losses=False)
+    again.add(finished)
+    assert again.has(key, losses=False)
+
+
 @pytest.mark.parametrize("text", ["", "7", "{}", "[1]", '{"runs": 3}', '[{"stream": "covtype"}]'])
 def test_a_file_that_holds_no_runs_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "runs.json"
