@@ -13,9 +13,6 @@ from streamfl_benchmarks.paper_command import paper
 from streamfl_benchmarks.regret_command import regret
 
 
-RENEW = click.option("--renew", is_flag=True, help="Make those again that other code has made.")
-
-
 @click.group()
 def bench() -> None:
     """Compare methods on the same records."""
@@ -101,7 +98,11 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
     help="Directory with mnist.npz, and optionally covtype.npz.",
 )
 @run_options("Draw the loss over rounds")
-@RENEW
+@click.option(
+    "--renew",
+    is_flag=True,
+    help="Make those again that other code has made, with the constants that were the best of their grid.",
+)
 def drift(**options: Any) -> None:
     """Run methods x streams x seeds on the same records, drawn afresh in every round or as recorded."""
     from rich.console import Console  # noqa: PLC0415
@@ -150,7 +151,7 @@ def drift(**options: Any) -> None:
     required=True,
     help="File of finished runs; those in it are skipped.",
 )
-@RENEW
+@click.option("--renew", is_flag=True, help="Make those again that other code has made.")
 def federations(data: Path | None, only: str | None, records: str, seeds: str, path: Path, *, renew: bool) -> None:
     """Run federations whose clients are real: federated, each client alone, in one place, and peers."""
     from streamfl_benchmarks.natural.runs import ALL, make  # noqa: PLC0415

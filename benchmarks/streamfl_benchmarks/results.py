@@ -28,7 +28,7 @@ class Results:
     path
         The file; None keeps nothing on disk.
     renew
-        Whether runs that other code has made are missing: they are made again.
+        Whether runs that other code has made are missing. They are made again, with the constants that they have.
     """
 
     path: Path | None = None
@@ -60,6 +60,10 @@ class Results:
         """Return whether a run is there, with the losses of its rounds if they are needed."""
         is_there = key in self.runs and (not losses or key in self.losses)
         return is_there and not (self.renew and self.origins[key].age != OF_TODAY)
+
+    def variant(self, key: str) -> str | None:
+        """Return the constants of a run that is there, also if it is to be made again; None if there is none."""
+        return self.runs[key].variant if key in self.runs else None
 
     def add(self, finished: Finished) -> None:
         """Add a run, and write all of them, so that no finished run is lost if the process ends."""

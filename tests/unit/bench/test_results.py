@@ -12,6 +12,7 @@ from streamfl_benchmarks import methods
 from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.drift import Job, Plan, run_all
 from streamfl_benchmarks.features import prepared
+from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.records import Drawn
 from streamfl_benchmarks.results import Results
 
@@ -65,6 +66,21 @@ def test_a_run_is_made_again_if_other_code_has_made_it_and_that_is_asked_for(tmp
     assert not again.has(key, losses=False)
     again.add(finished)
     assert again.has(key, losses=False)
+
+
+def test_a_run_that_is_made_again_has_the_constants_that_it_had(tmp_path: Path) -> None:
+    results = Results(tmp_path / "runs.json", renew=True)
+    plan = Plan(("covtype",), ("class-swap",), ("fedavg",), at=(4,), clients=2, round_size=20, rounds=6)
+    (job,) = plan.jobs()
+    one = replace(job, variant="eta=0.1").run()
+    assert one.run.variant == "eta=0.1"
+    results.origin = results.origin.model_copy(update={"digest": "0" * 64})
+    results.add(one)
+    results.origin = Origin.now("drift")
+    (again,) = run_all([job], results, Console(quiet=True), processes=1)
+    assert again.model_copy(update={"seconds": 0.0}) == one.run.model_copy(update={"seconds": 0.0})
+    assert job.run().run.variant != "eta=0.1"  # the grid has a better one
+    assert replace(job, variant="eta=7").run().run.variant == job.run().run.variant  # no longer in the grid
 
 
 @pytest.mark.parametrize("text", ["", "7", "{}", "[1]", '{"runs": 3}', '[{"stream": "covtype"}]'])
