@@ -60,7 +60,7 @@ from streamfl.wire.signing import PrivateKey
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.liars.hostile import ATTACKS, Attack, labels_flipped
 from streamfl_benchmarks.liars.knowing import Knowing
-from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.origin import OF_TODAY, Origin
 from streamfl_benchmarks.processes import pool
 from streamfl_benchmarks.run_file import Kept, Row
 
@@ -366,9 +366,15 @@ def _cell(lines: Sequence[Row]) -> str:
 @click.option(
     "--json", "path", type=click.Path(path_type=Path), required=True, help="A file that exists is continued."
 )
-def main(quick: bool, seeds: int, jobs: int, path: Path) -> None:
+@click.option(
+    "--renew", is_flag=True, help="Make those runs of the file again that other code has made, and no others."
+)
+def main(quick: bool, seeds: int, jobs: int, path: Path, *, renew: bool) -> None:
     done = read(path)
     todo = [world for seed in range(1, 2 if quick else seeds + 1) for world in worlds(seed, quick=quick)]
+    if renew:
+        todo = list(done)
+        done = {world: kept for world, kept in done.items() if kept.origin.age == OF_TODAY}
     make(list(dict.fromkeys(map(honest_of, todo))), done, path, jobs)
     make(todo, done, path, jobs)
     click.echo(table({world: done[world].run for world in todo}))
