@@ -157,7 +157,7 @@ def _later(update: Update, by: int) -> Update:
     if not by:
         return update
     spans = tuple(Span(span.partition, span.start + by, span.end + by) for span in update.spans)
-    return replace(update, spans=spans, held=(), let_go=())
+    return replace(update, spans=spans, kept=replace(update.kept, held=(), let_go=()))
 
 
 @dataclass
