@@ -95,9 +95,9 @@ def test_a_move_that_explains_an_alarm_is_announced_once_although_others_show_it
     assert replayed.result.restarts == replayed.result.local_drifts == ()
 
 
-def test_a_move_that_most_clients_show_is_announced_once_although_others_show_it_a_round_later():
-    _, (found,), _ = run(delay=20 * ROUND, first=5)
-    assert (found.round, found.moved[0].clients) == (SINCE - 20, ("c0", "c1", "c2", "c3", "c4"))
+def test_a_move_that_half_of_the_clients_show_is_announced_once_although_others_show_it_a_round_later():
+    _, (found,), _ = run(delay=20 * ROUND, first=4)
+    assert (found.round, found.moved[0].clients) == (SINCE - 20, ("c0", "c1", "c2", "c3"))
 
 
 def test_features_that_vary_more_are_announced_once():
