@@ -163,5 +163,5 @@ def seed_counts(columns: Sequence[Rows]) -> str:
     """
     counts = [rows.seeds for rows in columns]
     if not any(counts):
-        raise UsageError("a row has no runs; leave it out, or write it by hand with (runs not kept)")
+        raise UsageError("a row has no runs; make them, or leave the row out")
     return str(counts[0]) if len(set(counts)) == 1 else " / ".join(map(str, counts))

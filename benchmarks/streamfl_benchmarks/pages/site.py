@@ -10,8 +10,8 @@ from streamfl.errors import UsageError
 from streamfl_benchmarks.pages.made import Made
 from streamfl_benchmarks.pages.markers import NOT_KEPT, filled, sections, without_runs
 
-# Pages in which every table is made from runs, or says that these are not kept: this one, and those of this folder.
-OF_RESULTS = ("docs/results.md", "docs/lab/")
+# Pages in which every table is made from runs, or says that these are not kept.
+OF_RESULTS = frozenset({"docs/results.md", "docs/more-results.md"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Site:
             yield from (
                 f"{page}:{section.first + at + 1}: results {section.name}\n{told}" for at, told in unlike(own, made)
             )
-        if page.startswith(OF_RESULTS):
+        if page in OF_RESULTS:
             for i in without_runs(lines):
                 yield (
                     f"{page}:{i + 1}: a table that no runs make: {lines[i]}\n  Mark it with <!-- results: NAME -->"

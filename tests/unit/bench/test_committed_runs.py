@@ -41,7 +41,7 @@ TURNS_INTO = {
     "tau": "FedAvg as it grows",
     "rho_scale": "a profile that never alarms, as it grows",
 }
-# Methods that were removed; their runs are still shown.
+# Methods that were removed; the file still has their runs.
 REMOVED = {"cbce"}
 # No batch has fewer records, and fewer cannot vote.
 NATURAL = {"batch": {1.0}, "k": {1.0}}

@@ -108,11 +108,10 @@ def test_nothing_is_written_if_one_page_cannot_be_made(site: Site) -> None:
     assert "0.76" in (site.root / "docs" / "results.md").read_text()
 
 
-def test_a_page_of_the_laboratory_says_which_tables_have_no_runs_too(site: Site) -> None:
-    (site.root / "docs" / "lab").mkdir()
-    (site.root / "docs" / "lab" / "drift.md").write_text("| a |\n| --- |\n")
+def test_the_page_of_more_results_says_which_tables_have_no_runs_too(site: Site) -> None:
+    (site.root / "docs" / "more-results.md").write_text("| a |\n| --- |\n")
     (fault,) = site.faults()
-    assert fault.startswith("docs/lab/drift.md:1: a table that no runs make: | a |")
+    assert fault.startswith("docs/more-results.md:1: a table that no runs make: | a |")
 
 
 def test_a_template_that_no_page_shows_is_found(site: Site) -> None:
