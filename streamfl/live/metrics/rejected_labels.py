@@ -55,7 +55,9 @@ class RejectedLabels:
         names = [name for name, _ in self._clients.most_common()]
         last = next((why for name in names if (why := complaint(name))), "")
         counts = {reason: self._counts[reason] for reason in REASONS}
-        # A producer that writes at least once repeats labels now and then.
-        log = LOG.info if self._counts.keys() == {"repeated"} else LOG.warning
-        log("labels rejected", **counts, clients=listed(names), last=last)
+        told = {**counts, "clients": listed(names), "last": last}
+        if self._counts.keys() == {"repeated"}:  # as a producer does that writes at least once
+            LOG.info("labels rejected", **told)
+        else:
+            LOG.warning("labels rejected", **told)
         self._counts, self._clients, self._due = Counter(), Counter(), now + EVERY
