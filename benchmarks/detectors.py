@@ -21,7 +21,9 @@ from streamfl.drift import GLR, EDetector, MasterTests
 from streamfl.runtime.clock import stopwatch
 from streamfl.sampling import generator
 
-DETECTORS: dict[str, Callable[[], base.DriftDetector]] = {
+Detector = base.DriftDetector | base.BinaryDriftDetector
+
+DETECTORS: dict[str, Callable[[], Detector]] = {
     "GLR": GLR,
     "EDetector": EDetector,
     "MasterTests": MasterTests,
@@ -69,14 +71,14 @@ RISES = (
 )  # fmt: skip
 
 
-def alarms(detector: base.DriftDetector, errors: list[int]) -> Iterator[int]:
+def alarms(detector: Detector, errors: list[int]) -> Iterator[int]:
     for i, error in enumerate(errors):
-        detector.update(error)
+        detector.update(bool(error))
         if detector.drift_detected:
             yield i
 
 
-def found(build: Callable[[], base.DriftDetector], rise: Rise, streams: int) -> str:
+def found(build: Callable[[], Detector], rise: Rise, streams: int) -> str:
     """Return how many rises were found, and the median delay: 1 for an alarm at the first value of the rise."""
     delays = []
     for seed in range(streams):
@@ -87,7 +89,7 @@ def found(build: Callable[[], base.DriftDetector], rise: Rise, streams: int) -> 
     return f"{len(delays)}; {statistics.median(delays):.0f}" if delays else "0; -"
 
 
-def run_length(build: Callable[[], base.DriftDetector], rate: float, streams: int) -> str:
+def run_length(build: Callable[[], Detector], rate: float, streams: int) -> str:
     """Return values per alarm on streams without a rise; without an alarm, more than there were values."""
     count = 0
     for seed in range(streams):
@@ -106,7 +108,7 @@ def microseconds(names: list[str], runs: int = 5) -> dict[str, float]:
             detector = DETECTORS[name]()
             began = stopwatch()
             for error in errors:
-                detector.update(error)
+                detector.update(bool(error))
             times[name].append((stopwatch() - began) / len(errors))
     return {name: 1e6 * statistics.median(taken) for name, taken in times.items()}
 

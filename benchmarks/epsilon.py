@@ -53,13 +53,15 @@ def run(wanted: Row) -> Row:
         privacy=PrivacySettings(secure_aggregation="masked", noise=wanted["noise"], radius=RADIUS),
     )
     result = Replay(table, logs, settings).run().result
+    accuracy = result.accuracy
+    assert accuracy is not None  # the targets are labels
     found = [restart.round for restart in result.restarts if at <= restart.round < at + 6]
     told = result.privacy
     return {
         "epsilon": told.epsilon if told else None,
         "messages": told.messages if told else None,
-        "accuracy": result.accuracy.prequential,
-        "no_change": result.accuracy.no_change,
+        "accuracy": accuracy.prequential,
+        "no_change": accuracy.no_change,
         "delay": found[0] - at if found else None,
         "made_up": len(result.restarts) - len(found),
     }

@@ -21,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -112,8 +113,8 @@ class Last(Traffic):
     def told(self) -> dict[str, float]:
         """Return the bytes of an update and of the entry, and the CPU time to encode and decode an update, in ms."""
         assert self.entry is not None
-        encode = [timed(lambda one=one: messages.encode(one)) for one in self.updates]
-        decode = [timed(lambda data=data: messages.decode(data)) for _, data in encode]
+        encode = [timed(partial(messages.encode, one)) for one in self.updates]
+        decode = [timed(partial(messages.decode, data)) for _, data in encode]
         entry = messages.encode(self.entry)
         return {
             "update_bytes": round(fmean(len(data) for _, data in encode)),
@@ -137,9 +138,9 @@ class Coordinating:
         def timed_step(node: CoordinatorNode, now: float) -> bool:
             seconds, busy = timed(lambda: step(node, now))
             self.seconds += seconds
-            return busy
+            return bool(busy)
 
-        CoordinatorNode.step = timed_step  # type: ignore[method-assign]
+        CoordinatorNode.step = timed_step  # type: ignore[method-assign, assignment]
 
 
 def timed(do: Callable[[], Any]) -> tuple[float, Any]:
@@ -157,7 +158,7 @@ def peak() -> float:
 def replay(features: str, shape: dict[str, int], seed: int, marks: Marks, last: Traffic) -> Replay:
     """Return the replay of a federation of some shape."""
     table = made(shape["clients"] * shape["size"] * shape["rounds"], shape["features"], shape["labels"], seed)
-    learning = LearningSettings(features=features)  # type: ignore[arg-type]
+    learning = LearningSettings(features=features)
     settings = ReplaySettings(round_size=shape["size"], seed=seed, learning=learning)
     return Replay(table, deal(table, shape["clients"], "round-robin", seed), settings, marks.note, _traffic=last)
 

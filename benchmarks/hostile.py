@@ -60,7 +60,7 @@ from streamfl.wire.signing import PrivateKey
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.liars.hostile import ATTACKS, Attack, labels_flipped
 from streamfl_benchmarks.liars.knowing import Knowing
-from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.origin import OF_TODAY, Origin
 from streamfl_benchmarks.processes import pool
 from streamfl_benchmarks.run_file import Kept, Row
 
@@ -157,7 +157,7 @@ def _later(update: Update, by: int) -> Update:
     if not by:
         return update
     spans = tuple(Span(span.partition, span.start + by, span.end + by) for span in update.spans)
-    return replace(update, spans=spans, held=(), let_go=())
+    return replace(update, spans=spans, kept=replace(update.kept, held=(), let_go=()))
 
 
 @dataclass
@@ -321,10 +321,9 @@ def line_of(world: World, found: dict[str, Any], honest: Row | None) -> dict[str
     return asdict(world) | found | {"honest": accuracy(honest["by_client"], world.honest)}
 
 
-def make(todo: Sequence[World], done: dict[World, Kept], path: Path, jobs: int) -> None:
-    """Make the runs that the file lacks; each is written when it has finished."""
+def make(missing: Sequence[World], done: dict[World, Kept], path: Path, jobs: int) -> None:
+    """Make runs; each is written when it has finished."""
     origin = Origin.now("hostile")
-    missing = [world for world in todo if world not in done]
     if not missing:
         return
     with pool(min(jobs, len(missing))) as executor:
@@ -366,11 +365,17 @@ def _cell(lines: Sequence[Row]) -> str:
 @click.option(
     "--json", "path", type=click.Path(path_type=Path), required=True, help="A file that exists is continued."
 )
-def main(quick: bool, seeds: int, jobs: int, path: Path) -> None:
+@click.option("--renew", is_flag=True, help="Make no others than those of the file that other code has made.")
+def main(quick: bool, seeds: int, jobs: int, path: Path, *, renew: bool) -> None:
     done = read(path)
     todo = [world for seed in range(1, 2 if quick else seeds + 1) for world in worlds(seed, quick=quick)]
-    make(list(dict.fromkeys(map(honest_of, todo))), done, path, jobs)
-    make(todo, done, path, jobs)
+    missing = [world for world in todo if world not in done]
+    if renew:
+        todo = list(done)
+        missing = [world for world in todo if done[world].origin.age != OF_TODAY]
+    honest = dict.fromkeys(map(honest_of, missing))
+    make([world for world in honest if world in missing or world not in done], done, path, jobs)
+    make([world for world in missing if world not in honest], done, path, jobs)
     click.echo(table({world: done[world].run for world in todo}))
 
 

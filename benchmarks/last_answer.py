@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from river import datasets
 
+from streamfl.arrays import BoolArray, FloatArray
 from streamfl.protocol.decisions import Predicted
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import deal
@@ -83,14 +84,16 @@ STREAMS: dict[str, Callable[[str], Stream]] = {
     f"alternating, {LABELS} labels, signal 1": partial(drawn, kind="alternating"),
     f"independent, {LABELS} labels, signal 1": partial(drawn, kind="independent"),
     f"linear, error: {STAYS} of it stays": walk,
-    "TrumpApproval": partial(of_river, pairs=datasets.TrumpApproval()),
-    "WaterFlow": partial(of_river, pairs=datasets.WaterFlow()),
+    "TrumpApproval": partial(of_river, pairs=datasets.TrumpApproval()),  # type: ignore[no-untyped-call]
+    "WaterFlow": partial(of_river, pairs=datasets.WaterFlow()),  # type: ignore[no-untyped-call]
 }
 
 
 def scores(stream: Stream, *, last_answer: bool) -> tuple[float, float]:
     """Return accuracy, or MAE, and that of NoChange."""
-    ours, theirs, met = [], [], defaultdict(int)
+    ours: list[BoolArray | FloatArray] = []
+    theirs: list[BoolArray | FloatArray] = []
+    met: defaultdict[str, int] = defaultdict(int)
 
     def observe(event: object) -> None:
         if isinstance(event, Predicted):

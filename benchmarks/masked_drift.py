@@ -50,9 +50,11 @@ def run(wanted: Row) -> Row:
         privacy=PrivacySettings(secure_aggregation=wanted["sums"]),
     )
     result = Replay(table, logs_of(table, wanted), settings).run().result
+    accuracy = result.accuracy
+    assert accuracy is not None  # the targets are labels
     return {
-        "accuracy": result.accuracy.prequential,
-        "no_change": result.accuracy.no_change,
+        "accuracy": accuracy.prequential,
+        "no_change": accuracy.no_change,
         "restarts": [x.round - at for x in result.restarts],
         "local": [x.round - at for x in result.local_drifts if x.state == "latched"],
     }

@@ -4,7 +4,7 @@ Run: python benchmarks/regression.py --json F; runs that are in the file are ski
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
@@ -15,7 +15,7 @@ from streamfl import MasterFLRegressor
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.run_file import Row, continued
 
-STREAMS = {
+STREAMS: Mapping[str, Callable[[], Iterable[tuple[dict[str, object], float]]]] = {
     "TrumpApproval": datasets.TrumpApproval,
     "ChickWeights": datasets.ChickWeights,
     "WaterFlow": datasets.WaterFlow,
@@ -28,7 +28,7 @@ FEATURES = ("auto", "linear", "ferns", "rounds")
 OFFSET = 1000.0
 
 
-def errors(stream: Iterable[tuple[dict, float]], features: str, offset: float) -> list[float]:
+def errors(stream: Iterable[tuple[dict[str, object], float]], features: str, offset: float) -> list[float]:
     """Return the absolute error of each record from the second on, predicted before it is learnt."""
     model, missed = MasterFLRegressor(features=features, seed=1), []
     for record, y in stream:
@@ -38,7 +38,7 @@ def errors(stream: Iterable[tuple[dict, float]], features: str, offset: float) -
     return missed[1:]
 
 
-def no_change(stream: Iterable[tuple[dict, float]]) -> float:
+def no_change(stream: Iterable[tuple[dict[str, object], float]]) -> float:
     """Return the mean absolute error of repeating the previous target."""
     targets = [y for _, y in stream]
     return sum(abs(b - a) for a, b in pairwise(targets)) / (len(targets) - 1)

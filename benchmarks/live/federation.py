@@ -109,7 +109,7 @@ class Federation:
         lines = []
         for name in names:
             lines.append(f"[{name}]")
-            table = defaults.get(name, {}) | self.tables.get(name, {})
+            table = {**defaults.get(name, {}), **self.tables.get(name, {})}
             lines += [
                 f"{key} = {json.dumps(value)}" for key, value in table.items()
             ]  # valid TOML for the values used here

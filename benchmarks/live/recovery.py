@@ -7,6 +7,7 @@ from typing import Any
 
 from live.federation import Federation, Timed, World, federation
 from live.records import arriving, clients
+from streamfl.protocol.messages import RoundClosed
 
 CLIENTS = 10
 SIZE, RATE = 50, 2000.0  # four rounds a second
@@ -48,6 +49,7 @@ def _killed(live: Federation, running: dict[str, Any], kind: str) -> dict[str, A
 def _incarnations(live: Federation) -> dict[str, int]:
     """Return the incarnations of the clients whose records a new round has accepted."""
     closed = live.when("RoundClosed", 60, lambda closed: closed.records).message
+    assert isinstance(closed, RoundClosed)
     return {one.client: int(one.attempt.partition("-")[0]) for one in closed.accepted}
 
 

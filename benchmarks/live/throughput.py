@@ -87,7 +87,7 @@ def _bare(world: World, prefix: str, form: str) -> dict[str, Any]:
 
 
 def _live(world: World, prefix: str, case: Case) -> dict[str, Any]:
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "federation": {"min_clients": CLIENTS},
         "rounds": {"clock": "records", "size": case.size, "quorum": "all", "deadline": 0},
         "records": {"topics": [_topics(prefix, case.form) + "*"], "format": case.form},
@@ -109,18 +109,19 @@ def _account(live: Federation, coordinator: Process, client: Process) -> dict[st
     round and what came before it.
     """
     published = live.messages()
-    closed = [t for t in published if isinstance(t.message, RoundClosed) and t.message.records]
+    closed = [
+        (t.at, t.message.records) for t in published if isinstance(t.message, RoundClosed) and t.message.records
+    ]
     opened = next(t.at for t in published if isinstance(t.message, RoundOpened))
-    records = sum(t.message.records for t in closed)  # type: ignore[union-attr]
+    records = sum(count for _, count in closed)
     taken = min(at for at, _ in logged(client.log, "partition taken"))
-    first, last = closed[0], closed[-1].at
-    later = records - first.message.records  # type: ignore[union-attr]
+    (first, count), (last, _) = closed[0], closed[-1]
     return {
         "records": records,
         "rounds_closed": len(closed),
         "rate": records / (last - taken),
         "rounds": records / (last - opened),
-        "steady": later / (last - first.at) if len(closed) > 1 else None,
+        "steady": (records - count) / (last - first) if len(closed) > 1 else None,
         "whole_seconds": last - min(coordinator.began, client.began),
         "client_cpu": client.cpu,
         "coordinator_cpu": coordinator.cpu,

@@ -150,7 +150,7 @@ def _random_tree() -> Generators:
 
 FROM_RIVER: dict[str, Callable[[], Generators]] = {
     "phishing": lambda: [Phishing()],
-    "image-segments": lambda: [ImageSegments()],
+    "image-segments": lambda: [ImageSegments()],  # type: ignore[no-untyped-call]
     "sea": _sea,
     "agrawal": _agrawal,
     "sine": _sine,

@@ -98,6 +98,11 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
     help="Directory with mnist.npz, and optionally covtype.npz.",
 )
 @run_options("Draw the loss over rounds")
+@click.option(
+    "--renew",
+    is_flag=True,
+    help="Make those again that other code has made, with the constants that were the best of their grid.",
+)
 def drift(**options: Any) -> None:
     """Run methods x streams x seeds on the same records, drawn afresh in every round or as recorded."""
     from rich.console import Console  # noqa: PLC0415
@@ -109,7 +114,7 @@ def drift(**options: Any) -> None:
 
     check_places(options[name] for name in ("json_to", "markdown", "figure"))
     jobs = _plan(options).jobs()
-    results = Results.read(options["json_to"])
+    results = Results.read(options["json_to"], renew=options["renew"])
     runs = run_all(
         jobs,
         results,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -92,6 +92,7 @@ class Job:
     method: str
     data: Path | None
     l2: float = PENALTY
+    variant: str | None = None  # the constants to run with; None tries all, if the method has a grid
 
     @property
     def key(self) -> str:
@@ -100,7 +101,7 @@ class Job:
 
     def run(self) -> Finished:
         """Draw the stream, unless the last run of this process had the same, and run the method over it."""
-        return methods.run(self.method, _drawn(self.stream, self.data), self.l2)
+        return methods.run(self.method, _drawn(self.stream, self.data), self.l2, self.variant)
 
 
 @lru_cache(maxsize=1)
@@ -131,7 +132,9 @@ def run_all(
     losses
         Whether to repeat runs without losses per round, which a figure needs.
     """
-    missing = [job for job in jobs if not results.has(job.key, losses=losses)]
+    missing = [
+        replace(job, variant=results.variant(job.key)) for job in jobs if not results.has(job.key, losses=losses)
+    ]
     with _progress(console) as progress:
         task = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(missing))
         for finished in _finished(missing, processes):

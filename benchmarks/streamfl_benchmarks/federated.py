@@ -72,6 +72,11 @@ class BestInHindsight:
 
     variants: Mapping[str, Federation]
 
+    def only(self, variant: str | None) -> "BestInHindsight":
+        """Return it with one of its choices; with all if it has no such choice."""
+        own = None if variant is None else self.variants.get(variant)
+        return self if variant is None or own is None else BestInHindsight({variant: own})
+
     def run(self, drawn: Drawn, method: str, l2: float = PENALTY) -> Finished:
         """Replay a drawn stream with each choice, and return the run of the best prequential accuracy."""
         runs = (federation.run(drawn, method, l2, name) for name, federation in self.variants.items())

@@ -102,10 +102,15 @@ def check(methods: Sequence[str]) -> None:
             raise UsageError(f"--method {method}: unknown; take some of {', '.join(names)}")
 
 
-def run(method: str, drawn: Drawn, l2: float = PENALTY) -> Finished:
-    """Run a method over a drawn stream, with a penalty of weight `l2`."""
-    if method in FEDERATIONS:
-        return FEDERATIONS[method].run(drawn, method, l2)
+def run(method: str, drawn: Drawn, l2: float = PENALTY, variant: str | None = None) -> Finished:
+    """Run a method over a drawn stream, with a penalty of weight `l2`.
+
+    With `variant`, a method of several variants runs with these constants, which were the best of its grid before;
+    else with each, and the best run counts.
+    """
     if method in ONE_BY_ONE:
         return run_one_by_one(ONE_BY_ONE[method](drawn.stream.seed), drawn, method, l2)
-    return run_peer(PEERS[method], drawn, method, l2)
+    if method in PEERS:
+        return run_peer(PEERS[method].only(variant), drawn, method, l2)
+    own = FEDERATIONS[method]
+    return (own.only(variant) if isinstance(own, BestInHindsight) else own).run(drawn, method, l2)

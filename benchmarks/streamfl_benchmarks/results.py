@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from streamfl.arrays import FloatArray
 from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
-from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.origin import OF_TODAY, Origin
 from streamfl_benchmarks.run import Finished, Run
 from streamfl_benchmarks.run_file import Kept
 
@@ -27,9 +27,12 @@ class Results:
     ----------
     path
         The file; None keeps nothing on disk.
+    renew
+        Whether runs that other code has made are missing. They are made again, with the constants that they have.
     """
 
     path: Path | None = None
+    renew: bool = False
     runs: dict[str, Run] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     losses: dict[str, FloatArray] = field(default_factory=dict)
@@ -37,7 +40,7 @@ class Results:
     origin: Origin = field(default_factory=lambda: Origin.now("drift"))
 
     @classmethod
-    def read(cls, path: Path | None) -> "Results":
+    def read(cls, path: Path | None, *, renew: bool = False) -> "Results":
         """Return the runs in a file; none if there is no such file.
 
         Raises
@@ -45,7 +48,7 @@ class Results:
         UsageError
             If the file exists and is not of this benchmark.
         """
-        results = cls(path)
+        results = cls(path, renew)
         if path is not None and path.exists():
             for origin, run in _runs(path):
                 results.runs[run.key] = run
@@ -55,7 +58,12 @@ class Results:
 
     def has(self, key: str, *, losses: bool) -> bool:
         """Return whether a run is there, with the losses of its rounds if they are needed."""
-        return key in self.runs and (not losses or key in self.losses)
+        is_there = key in self.runs and (not losses or key in self.losses)
+        return is_there and not (self.renew and self.origins[key].age != OF_TODAY)
+
+    def variant(self, key: str) -> str | None:
+        """Return the constants of a run that is there, also if it is to be made again; None if there is none."""
+        return self.runs[key].variant if key in self.runs else None
 
     def add(self, finished: Finished) -> None:
         """Add a run, and write all of them, so that no finished run is lost if the process ends."""

@@ -20,17 +20,19 @@ ROUNDS = LearningSettings(features="rounds")
 
 @cache
 def run(
-    *, pooled: bool = False, delay: int = 0, is_hard: bool = False
+    *, pooled: bool = False, delay: int = 0, is_hard: bool = False, first: int = CLIENTS
 ) -> tuple[Replayed, list[InputsMoved], list[int]]:
     """Return a run in which a feature moves at round 80, its announcements, and the rounds that ask all clients.
 
-    It is hard if labels are a matter of chance where that feature is low.
+    It is hard if labels are a matter of chance where that feature is low. Of all but the `first` clients it moves a
+    round later.
     """
     rng = np.random.default_rng(3)
     n = ROUND * CLIENTS * 110
     X = rng.normal((60.0, 0.0, 5.0), (4.0, 1.0, 2.0), size=(n, 3))
     y = (X[:, 1] > 0.0).astype(np.float64)
-    X[ROUND * CLIENTS * (SINCE - 1) :, 0] -= 14.0
+    round_of, client = np.arange(n) // (ROUND * CLIENTS) + 1, np.arange(n) % CLIENTS
+    X[round_of >= np.where(client < first, SINCE, SINCE + 1), 0] -= 14.0
     if is_hard:
         y = np.where(X[:, 0] < 53.0, rng.integers(2, size=n), y)
     table = Table("plant", ("heat", "tilt", "load"), X, y, ("a", "b"), np.arange(n))
@@ -93,25 +95,30 @@ def test_a_move_that_explains_an_alarm_is_announced_once_although_others_show_it
     assert replayed.result.restarts == replayed.result.local_drifts == ()
 
 
+def test_a_move_that_half_of_the_clients_show_is_announced_once_although_others_show_it_a_round_later():
+    _, (found,), _ = run(delay=20 * ROUND, first=4)
+    assert (found.round, found.moved[0].clients) == (SINCE - 20, ("c0", "c1", "c2", "c3"))
+
+
 def test_features_that_vary_more_are_announced_once():
     """Not the same again, but if they vary more yet, or less."""
     found = {"epoch": 1, "since": SINCE, "statistic": 12.0, "threshold": 9.2, "cause": "excess"}
     told = InputsMoved(round=SINCE, spread=(1.0, 4.0), **found)
-    known = InputBaseline().with_announced(SINCE, _moves(told), is_early=True)
+    known = InputBaseline().with_announced(SINCE, _moves(told), most=0)
     same, late = replace(told, round=SINCE + 36, spread=(1.2, 4.5)), replace(told, round=SINCE + 37)
     more, less = replace(told, round=SINCE + 36, spread=(2.0, 9.0)), replace(told, spread=(4.0, 1.0))
     assert with_news((told, same, late, more, less), known) == (late, more, less)
     heat = FeatureMoved("heat", 60.0, 46.0, (), CLIENTS, SINCE, 12.0)
     both = replace(told, moved=(heat,))
     assert with_news((both,), known) == (both,)
-    assert with_news((both,), known.with_announced(SINCE, [heat])) == ()
+    assert with_news((both,), known.with_announced(SINCE, [heat], most=CLIENTS)) == ()
 
 
 def test_a_drift_names_what_moved_with_it_although_that_was_announced_before():
     heat = FeatureMoved("heat", 60.0, 46.0, (), CLIENTS, SINCE, 12.0)
     found = {"round": SINCE, "epoch": 1, "since": SINCE, "statistic": 12.0, "threshold": 9.2, "moved": (heat,)}
     drift, inputs = LocalDrift(clients=("c0",), state="latched", **found), InputsMoved(**found)
-    assert with_news((drift, inputs), InputBaseline().with_announced(SINCE - 1, [heat])) == (drift,)
+    assert with_news((drift, inputs), InputBaseline().with_announced(SINCE - 1, [heat], most=CLIENTS)) == (drift,)
     assert with_news((drift, inputs), InputBaseline()) == (drift, inputs)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 from typing import Literal
@@ -14,7 +14,9 @@ from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
+from streamfl_benchmarks.peers.feddyn import FedDyn
 from streamfl_benchmarks.peers.fednova import FedNova
+from streamfl_benchmarks.peers.ifca import IFCA
 from streamfl_benchmarks.peers.limit import Limit, RoundsOf
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.network import Network
@@ -93,6 +95,11 @@ class PeerSpec:
     build: Callable[[Stream, Constants], Peer]
     variants: Mapping[str, Constants]
 
+    def only(self, variant: str | None) -> "PeerSpec":
+        """Return the method with one of its variants; with all if it has no such variant."""
+        own = None if variant is None else self.variants.get(variant)
+        return self if variant is None or own is None else replace(self, variants={variant: own})
+
     def peer(self, stream: Stream, variant: str) -> Peer:
         """Return a variant in its initial state."""
         return self.build(stream, self.variants[variant])
@@ -129,6 +136,14 @@ def _fedavg_sqrt(s: Stream, c: Constants) -> Peer:
 
 def _fedprox(s: Stream, c: Constants) -> Peer:
     return FedAvgPeer(s.scratch, c["eta"], s.work(10), s.l2, c["mu"])
+
+
+def _feddyn(s: Stream, c: Constants) -> Peer:
+    return FedDyn(s.scratch, c["eta"], c["alpha"], s.work(10), s.l2)
+
+
+def _ifca(s: Stream, c: Constants) -> Peer:
+    return IFCA(s.scratch, int(c["models"]), c["eta"], s.work(10), s.seed, s.l2)
 
 
 def _fednova(s: Stream, c: Constants) -> Peer:
@@ -188,6 +203,9 @@ def _limit(s: Stream, c: Constants) -> Peer:
 # The pull overshoots when eta mu is 2 or more, and ten local steps of it overflow.
 _FEDPROX_GRID = grid(
     where=lambda c: c["eta"] * c["mu"] < 2.0, eta=(0.1, 0.3, 1.0, 3.0, 5.0, 10.0), mu=(0.001, 0.01, 0.1, 0.5, 1.0)
+)
+_FEDDYN_GRID = grid(
+    where=lambda c: c["eta"] * c["alpha"] < 2.0, eta=(0.1, 0.3, 1.0, 3.0, 5.0, 10.0), alpha=(0.03, 0.1, 0.3, 1.0, 3.0)
 )
 # A step over t can start far above a constant one.
 _ADAPTIVE_GRID = grid(eta0=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), over_t=(0, 1), steps=(1, 10))
@@ -254,6 +272,8 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "fedprox-sqrt": PeerSpec(_fedprox_sqrt, grid(mu=(0.001, 0.01, 0.1, 0.5, 1.0))),
         "fednova": PeerSpec(_fednova, _FEDNOVA_GRID),
         "fednova-sqrt": PeerSpec(_fednova_sqrt, ALONE),
+        "feddyn": PeerSpec(_feddyn, _FEDDYN_GRID),
+        "ifca": PeerSpec(_ifca, grid(models=(2, 4, 8, 16), eta=(0.3, 1.0, 2.0, 3.0, 5.0, 10.0))),
         "adaptive-fedavg": PeerSpec(_adaptive_fedavg, _ADAPTIVE_GRID),
         "fedadam": PeerSpec(_server("adam"), _SERVER_GRID),
         "fedyogi": PeerSpec(_server("yogi"), _SERVER_GRID),

@@ -54,8 +54,8 @@ class Announced:
     after: float
     clients: tuple[str, ...]  # empty if it did at all of them
     round: int
-    # Whether these are only the clients whose turn it was at an alarm: the others describe their records in the next
-    # rounds.
+    # Whether other clients may show the same move in the next rounds: at an alarm only those describe their records
+    # whose turn it is, and where most clients show a move at once, the records of some were from before it.
     is_early: bool = False
 
     def covers(self, t: int, moved: FeatureMoved) -> bool:
@@ -150,21 +150,28 @@ class InputBaseline:
         than their records, or if models were slow to suffer from it. People need not hear of it twice.
 
         >>> hot = FeatureMoved("heat", 20.0, 34.0, ("m1", "m2"), 2, 90, 12.0)
-        >>> baseline = InputBaseline().with_announced(90, [hot])
+        >>> baseline = InputBaseline().with_announced(90, [hot], most=3)
         >>> baseline.is_news(95, [replace(hot, before=22.0, clients=("m2",))])
         False
         >>> others = replace(hot, after=12.0), replace(hot, after=48.0), replace(hot, clients=())
         >>> [baseline.is_news(95, [one]) for one in others]
         [True, True, True]
-        >>> InputBaseline().with_announced(90, [hot], is_early=True).is_news(95, [replace(hot, clients=())])
-        False
+        >>> others = replace(hot, clients=("m3",))
+        >>> [InputBaseline().with_announced(90, [hot], most=most).is_news(95, [others]) for most in (2, 3)]
+        [False, True]
         """
         return any(not any(one.covers(t, new) for one in self.announced) for new in moved)
 
-    def with_announced(self, t: int, moved: Collection[FeatureMoved], *, is_early: bool = False) -> "InputBaseline":
-        """Return the baseline after these features were announced in round t; see `Announced.is_early`."""
+    def with_announced(self, t: int, moved: Collection[FeatureMoved], *, most: int) -> "InputBaseline":
+        """Return the baseline after these features were announced in round t.
+
+        Parameters
+        ----------
+        most
+            Of how many clients a move is that the others are expected to show in the next rounds.
+        """
         recent = [one for one in self.announced if t <= one.round + NEWS]
-        new = [Announced(one.feature, one.before, one.after, one.clients, t, is_early) for one in moved]
+        new = [Announced(one.feature, one.before, one.after, one.clients, t, one.of_clients >= most) for one in moved]
         return replace(self, announced=tuple([*recent, *new][-MOST_ANNOUNCED:]))
 
     def after(

@@ -55,5 +55,7 @@ class RejectedLabels:
         names = [name for name, _ in self._clients.most_common()]
         last = next((why for name in names if (why := complaint(name))), "")
         counts = {reason: self._counts[reason] for reason in REASONS}
-        LOG.warning("labels rejected", **counts, clients=listed(names), last=last)
+        # A producer that writes at least once repeats labels now and then.
+        log = LOG.info if self._counts.keys() == {"repeated"} else LOG.warning
+        log("labels rejected", **counts, clients=listed(names), last=last)
         self._counts, self._clients, self._due = Counter(), Counter(), now + EVERY

@@ -12,6 +12,7 @@ from streamfl_benchmarks import methods
 from streamfl_benchmarks.drawn import DrawnStream
 from streamfl_benchmarks.drift import Job, Plan, run_all
 from streamfl_benchmarks.features import prepared
+from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.records import Drawn
 from streamfl_benchmarks.results import Results
 
@@ -49,6 +50,37 @@ def test_a_run_that_is_kept_is_not_run_again(tmp_path: Path, drawn: Drawn) -> No
     # A directory that is not there would fail the run, were there one to make.
     found = run_all([Job(STREAM, "fedavg-sqrt", Path("/nowhere"))], results, Console(quiet=True), processes=7)
     assert [run.method for run in found] == ["fedavg-sqrt"]
+
+
+def test_a_run_is_made_again_if_other_code_has_made_it_and_that_is_asked_for(tmp_path: Path, drawn: Drawn) -> None:
+    path = tmp_path / "runs.json"
+    results = Results(path)
+    finished = methods.run("fedavg-sqrt", drawn)
+    key = finished.run.key
+    results.add(finished)
+    assert Results.read(path, renew=True).has(key, losses=False)
+    results.origin = results.origin.model_copy(update={"digest": "0" * 64})
+    results.add(finished)
+    assert Results.read(path).has(key, losses=False)
+    again = Results.read(path, renew=True)
+    assert not again.has(key, losses=False)
+    again.add(finished)
+    assert again.has(key, losses=False)
+
+
+def test_a_run_that_is_made_again_has_the_constants_that_it_had(tmp_path: Path) -> None:
+    results = Results(tmp_path / "runs.json", renew=True)
+    plan = Plan(("covtype",), ("class-swap",), ("fedavg",), at=(4,), clients=2, round_size=20, rounds=6)
+    (job,) = plan.jobs()
+    one = replace(job, variant="eta=0.1").run()
+    assert one.run.variant == "eta=0.1"
+    results.origin = results.origin.model_copy(update={"digest": "0" * 64})
+    results.add(one)
+    results.origin = Origin.now("drift")
+    (again,) = run_all([job], results, Console(quiet=True), processes=1)
+    assert again.model_copy(update={"seconds": 0.0}) == one.run.model_copy(update={"seconds": 0.0})
+    assert job.run().run.variant != "eta=0.1"  # the grid has a better one
+    assert replace(job, variant="eta=7").run().run.variant == job.run().run.variant  # no longer in the grid
 
 
 @pytest.mark.parametrize("text", ["", "7", "{}", "[1]", '{"runs": 3}', '[{"stream": "covtype"}]'])

@@ -35,3 +35,18 @@ def test_rejected_labels_are_logged_for_all_clients_at_once_and_seldom():
         {"unmatched": 0, "repeated": 5, "unusable": 1, "clients": "a", "last": ""},
     ]
     assert said(labels, 1e9) == []
+
+
+def test_labels_that_a_producer_only_repeats_are_no_warning():
+    labels = RejectedLabels()
+    levels = []
+    for now, counts in (
+        (0.0, {"repeated": 2}),
+        (EVERY, {"repeated": 1, "unmatched": 1}),
+        (2 * EVERY, {"repeated": 4}),
+    ):
+        labels.take([accepted("a", **counts)])
+        with capture_logs() as logged:
+            labels.log(now, {}.get)
+        levels += [line["log_level"] for line in logged]
+    assert levels == ["info", "warning", "info"]

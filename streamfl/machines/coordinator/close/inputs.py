@@ -83,8 +83,9 @@ def baseline_after(
     if any(isinstance(one, Restart) for one in decided):
         after = replace(after, announced=())
     for each in announced:
-        is_early = isinstance(each, InputsMoved) and bool(each.cause)
-        after = after.with_announced(state.round, _moves(each), is_early=is_early)
+        explains = isinstance(each, InputsMoved) and bool(each.cause)
+        most = 0 if explains else math.ceil(len(closing.senders) / 2)
+        after = after.with_announced(state.round, _moves(each), most=most)
     return after
 
 

@@ -14,7 +14,9 @@ from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
+from streamfl_benchmarks.peers.feddyn import FedDyn
 from streamfl_benchmarks.peers.fednova import FedNova
+from streamfl_benchmarks.peers.ifca import IFCA
 from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.server_adaptive import ServerAdaptive
 
@@ -57,6 +59,29 @@ def test_fedprox_with_two_steps_gives_the_model_computed_by_hand() -> None:
     # The second steps as FedAvg's, and 0.5 of the way from x = 0 back: A 0.37754 - 0.125, B -0.76894 + 0.25.
     w = after(FedAvgPeer(SCRATCH, 1.0, LocalWork(2), l2=0.0, mu=0.5), [A, B])
     assert w == pytest.approx(0.25 * 0.25254 - 0.75 * 0.51894, abs=1e-5)
+
+
+def test_feddyn_with_two_rounds_and_a_client_without_records_gives_the_model_computed_by_hand() -> None:
+    # alpha 0.5. Round 1: A steps to 0.25, B to -0.5; g_A = -0.125, g_B = 0.25; h = -0.5 (0.25 - 0.5) / 3, since three
+    # clients count; x = -0.125 - h / 0.5. Round 2, A alone, from x: w = x - (s(2x) - 0.75 + 0.125).
+    first = -0.125 - 2.0 * 0.5 * 0.25 / 3
+    moved = -(s(2 * first) - 0.75 + 0.125)
+    h = 0.125 / 3 - 0.5 * moved / 3
+    peer = FedDyn(SCRATCH, 1.0, 0.5, l2=0.0)
+    assert after(peer, [A, NONE, B], [A, NONE, NONE]) == pytest.approx(first + moved - 2.0 * h)
+    assert peer.own[:, 0, 0] == pytest.approx([-0.125 - 0.5 * moved, 0.0, 0.25])
+
+
+def test_with_ifca_clients_that_differ_train_models_of_their_own() -> None:
+    peer = IFCA(SCRATCH, 2, 1.0, l2=0.0)
+    peer.stack = np.array([[[0.5, -0.5]], [[-0.5, 0.5]]])
+    # A fits the first model, with s(1) for label 0 of which it has 3/4; B the second. B has more records.
+    assert after(peer, [A, NONE, B]) == pytest.approx(-0.5 - s(-1))
+    assert peer.stack[0, 0, 0] == pytest.approx(0.5 - (s(1) - 0.75))
+    # Both choose the first: their steps count by records, and the second model stays.
+    peer.stack = np.array([[[0.0, 0.0]], [[3.0, -3.0]]])
+    assert after(peer, [A, B]) == pytest.approx(-0.3125)
+    assert peer.stack[1, 0].tolist() == [3.0, -3.0]
 
 
 def test_fednova_with_more_steps_on_the_larger_client_gives_the_model_computed_by_hand() -> None:
