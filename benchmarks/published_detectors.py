@@ -7,7 +7,7 @@ concept drift detection methods", KDD 2026. A trial shuffles a data set, which r
 records from a random one on, the onset, or ever more of them. A Hoeffding tree is tested on each record, then learns
 it, and is never reset. From a quarter of the stream on detectors are given its errors. An alarm counts if it comes
 within `WITHIN` records of the onset; all others are false. The estimator has its own models in place of the tree, and
-its restarts are the alarms. `after` is its accuracy in the first `WITHIN` records after the onset, and `fresh` that of
+its restarts are the alarms. `after` is its accuracy in the first `WITHIN` records after the onset, `fresh` that of
 an estimator that learns nothing else than these.
 
 DIR holds elec2.npz; covtype is the sample that ships with streamfl, 92,962 records where the benchmark had 100,000. A
