@@ -99,6 +99,13 @@ CODE: dict[str, tuple[str, ...]] = {
     "plant_300": _PLANT,
     "plant_answers": (*_PLANT, "benchmarks/live/plant_answers.py"),
     "readers": ("connectors/streamfl_connectors", "streamfl/runtime/log", "benchmarks/readers.py"),
+    "published_matrices": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        f"{_OURS}/peers",
+        "benchmarks/published_matrices.py",
+    ),
+    "published_detectors": (*_ESTIMATORS, "streamfl/drift.py", "benchmarks/published_detectors.py"),
     "regret": (
         *_LEARNING,
         *(f"{_OURS}/{name}.py" for name in ("regret", "regret_driver", "regret_players", "regret_streams")),

@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.pages import (
+    detector_cells,
     drift_cells,
     federation_cells,
     growth_cells,
@@ -45,6 +46,8 @@ CELLS = {
     "million": million,
     "growth_lines": growth_lines,
     "river_streams": river_cells.river_streams,
+    "trials": detector_cells.trials,
+    "published_detectors": detector_cells.PUBLISHED,
 }
 
 
