@@ -1,5 +1,6 @@
 """Native models at a client: from the agreed state on, they learn the client's records as they come."""
 
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Optional
 
@@ -192,6 +193,10 @@ class NativeAtClient(AtClient):
         """Return what the pending records did to the agreed state, as an update carries it."""
         learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
         return self.learner.as_sent(learnt)
+
+    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
+        """Return how much of the log-likelihood of records new agreed models would lose; None of targets."""
+        return None if self.settings.targets else self.learner.loss_of_fresh(batches)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""
