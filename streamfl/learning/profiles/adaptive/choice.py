@@ -205,16 +205,16 @@ class Choice:
 
     @property
     def _questions(self) -> tuple[Callable[[], Ask | None], ...]:
-        return self._whether_founded, self._candidates, self._relabelled, self._step
+        first = (self._whether_founded,) if self.alarm.cause == ANSWERS and self._asks_fresh else ()
+        return *first, self._candidates, self._relabelled, self._step
 
-    def _whether_founded(self) -> Ask | None:
-        """Ask whether new online models are better, before anything else if the alarm is about them."""
-        if self.alarm.cause != ANSWERS or not self._asks_fresh:
-            return None
-        return Ask((self._live_model("scratch", self.candidates["scratch"]),), fresh=True)
+    def _whether_founded(self) -> Ask:
+        """Ask whether new online models are better, which costs few bytes, before anything else."""
+        nothing = self._live_model("scratch", self.candidates["scratch"])
+        return Ask((replace(nothing, trained=False),), fresh=True)
 
     def _candidates(self) -> Ask | None:
-        models = [self._live_model(name, W) for name, W in self.candidates.items() if name not in self.stepped]
+        models = [self._live_model(name, W) for name, W in self.candidates.items()]
         fitted = [replace(self._live_model(name, W), trained=False) for name, W in self.relabel.items()]
         return Ask((*models, *fitted), tuple(self.relabel), self._asks_fresh and not self.fresh) if models or fitted else None
 

@@ -344,7 +344,8 @@ class Promotion(Profile):
         self.main.reset(W, np.zeros_like(W))
         self.held_since = t + 1
         self.detector.reset()
-        self._suspect(alarm)
+        if choice.fresh:
+            self._suspect(alarm)
         return InputsMoved(
             round=t,
             epoch=self.epoch,
