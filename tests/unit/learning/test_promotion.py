@@ -723,13 +723,14 @@ def test_a_restart_of_the_models_of_rounds_leaves_online_models_that_are_better_
     assert (restart.alarm.cause, restart.begins_again) == ("excess", False)
 
 
-def test_online_models_take_over_new_names_rather_than_begin_again() -> None:
+@pytest.mark.parametrize("chosen", ["relabelled", "recall-1"])
+def test_online_models_take_over_new_names_rather_than_begin_again(chosen: str) -> None:
     world = answering()
     world.plan()
     observed = RoundEvidence(21, 100, {}, clients={"c00": ClientEvidence(100, {})}, answers=0.5)
     choice = Choice(Alarm("excess", 10.0, 9.2, since=21), observed, (), {}, {}, 1.0, fresh={"c00": -0.1})
-    choice.stepped, choice.losses = {"relabelled": SCRATCH}, {"relabelled": {"c00": 1.0}}
-    choice.permutation = (1, 0)
+    choice.stepped, choice.losses = {chosen: SCRATCH}, {chosen: {"c00": 1.0}}
+    choice.permutation = choice.renames = (1, 0)
     restart = world.profile.conclude(choice)
     assert isinstance(restart, Restart)
     assert (restart.permutation, restart.begins_again) == ((1, 0), False)

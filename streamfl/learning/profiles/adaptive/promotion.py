@@ -319,7 +319,7 @@ class Promotion(Profile):
             self.held_since, self.renewed, self.released = t + 1, {}, ()
         renames = () if goes_on else choice.renames
         permutation = choice.permutation if chosen == "relabelled" else renames
-        begins_again = choice.begins_again and chosen != "relabelled"  # new names are better than to know nothing
+        begins_again = choice.begins_again and not permutation  # what they know with new names is better
         names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         better = choice.better_at(serving)
