@@ -92,7 +92,9 @@ class World:
         parts = {c: self._part(c, plan) for c in CLIENTS if c not in self.gone}
         scored = [live for live in plan.live if live.clients is None or not self.gone.issuperset(live.clients)]
         played = {live.name: self._played(live, parts, plan) for live in scored}
-        return RoundEvidence(self.t, RECORDS * len(parts), played, clients=parts, moved=self.moved, answers=self.answers)
+        return RoundEvidence(
+            self.t, RECORDS * len(parts), played, clients=parts, moved=self.moved, answers=self.answers
+        )
 
     def _part(self, client: str, plan: RoundPlan) -> ClientEvidence:
         assert plan.held is not None
@@ -701,18 +703,24 @@ def test_after_drift_in_the_middle_of_a_round_the_next_one_decides() -> None:
 def test_inputs_explain_no_alarm_after_which_online_models_begin_again() -> None:
     alarm = Alarm("excess", 10.0, 9.2, since=21)
     world = answering()
-    world.moved, world.fresh = HEAT, -0.1
+    world.moved, world.answers, world.fresh = HEAT, 0.5, -0.1
     restart = world.raised(alarm)
     assert isinstance(restart, Restart)
     assert restart.begins_again
     # If they do in the round after it, too.
     world = answering()
-    world.moved = HEAT
+    world.moved, world.answers = HEAT, 0.5
     assert isinstance(world.raised(alarm), InputsMoved)
     world.fresh = -0.1
     (later,) = world.play()
     assert isinstance(later, Restart)
     assert (later.round, later.alarm.cause, later.begins_again) == (22, "answers", True)
+    # Where online models answer as before, clients are not asked.
+    world = answering()
+    world.moved, world.fresh = HEAT, -0.1
+    assert isinstance(world.raised(alarm), InputsMoved)
+    assert world.play(5) == []
+    assert world.asked == []
 
 
 def test_a_restart_of_the_models_of_rounds_leaves_online_models_that_are_better_than_new_ones() -> None:

@@ -71,6 +71,7 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None  # the clients concerned; None means all
+    worse: bool = False  # whether online models answered worse: then new ones may be better
     earlier: tuple[str, ...] = ()  # names of candidates that served earlier in this epoch, on other inputs
     # By candidate scored so far, the model after its step.
     stepped: dict[str, FloatArray] = field(default_factory=dict)
@@ -216,13 +217,17 @@ class Choice:
     def _candidates(self) -> Ask | None:
         models = [self._live_model(name, W) for name, W in self.candidates.items()]
         fitted = [replace(self._live_model(name, W), trained=False) for name, W in self.relabel.items()]
-        return Ask((*models, *fitted), tuple(self.relabel), self._asks_fresh and not self.fresh) if models or fitted else None
+        return (
+            Ask((*models, *fitted), tuple(self.relabel), self._asks_fresh and not self.fresh)
+            if models or fitted
+            else None
+        )
 
     @property
     def _asks_fresh(self) -> bool:
         """Tell whether it is asked if online models should begin again."""
         ordered = self.alarm.wanted or self.alarm.cause in {"new-label", "operator"}
-        return self.observed.answers is not None and not (self.alarm.local or ordered)
+        return self.worse and not (self.alarm.local or ordered)
 
     def _relabelled(self) -> Ask | None:
         return None if self.fitting is None else Ask((self.fitting,))

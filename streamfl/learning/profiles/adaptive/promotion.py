@@ -40,7 +40,7 @@ SCOUT = "scout"
 
 # The test of what online models answered: a false alarm costs two questions to clients, so it may alarm often.
 # docs/choices.md, "When online models begin again".
-ANSWERS_RUN, ANSWERS_WINDOW, VARIANCE = 10.0, 50, 1.0 / 16.0
+ANSWERS_RUN, ANSWERS_WINDOW, VARIANCE = 0.3, 50, 1.0 / 16.0
 
 # Drift that seemed local concerns all clients once the excess of the rest reaches this many deviations.
 # docs/choices.md, "Local drift".
@@ -77,7 +77,9 @@ class Promotion(Profile):
     noticed: Alarm | None = None
     # The detector of worse answers of online models, which the models of rounds need not feel.
     answers: GLRDetector = field(default_factory=watch_of_answers)
-    suspected: Alarm | None = None  # the alarm of the round before, if new online models were no better in it
+    # Its alarm of the last round, or of the one before if that is `looked` at once more; None if there is none.
+    worse: Alarm | None = None
+    looked: bool = False
     profile: Literal["adaptive"] = "adaptive"
     # The number of the epoch, from 1. A restart begins the next.
     epoch: int = 1
@@ -141,8 +143,9 @@ class Promotion(Profile):
         alarm = self._watch(observed)
         mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
         self.noticed = mixed if alarm is None else None  # concept drift explains a changed mix
-        if alarm is None and self.latch is None:
-            alarm = self._watch_answers(observed)
+        if self.latch is None:
+            self._watch_answers(observed)
+            alarm = self.worse if alarm is None else alarm
         self.trail.keep(observed.round, self.main.incumbent)
         scratch = np.zeros_like(observed.models[serving].stepped)
         for branch in self.branches:
@@ -172,6 +175,7 @@ class Promotion(Profile):
             whitened=self.ladder.whitened,
             clients=alarm.clients if alarm.local else None,
             earlier=self.pool.of_epoch(self.epoch),
+            worse=self.worse is not None,
         )
 
     def conclude(self, deliberation: Deliberation) -> Decision | None:
@@ -184,7 +188,7 @@ class Promotion(Profile):
         if deliberation.alarm.local:
             return self._latch_clients(deliberation)
         if deliberation.is_unfounded:
-            self._suspect(deliberation.alarm)
+            self._look_again()
             return None
         if self.latch is None and not deliberation.begins_again and deliberation.is_explained_by_inputs:
             return self._continue_epoch(deliberation)
@@ -250,24 +254,23 @@ class Promotion(Profile):
         self._latch_more(observed.clients)
         return None
 
-    def _watch_answers(self, observed: RoundEvidence) -> Alarm | None:
-        """Return an alarm if what online models answered became worse, or did in the round before."""
+    def _watch_answers(self, observed: RoundEvidence) -> None:
+        """Find out whether what online models answered became worse."""
         if observed.answers is None:
-            return None
+            return
         alarm = self.answers.test(observed.round, observed.answers, VARIANCE / max(1, observed.records))
-        alarm = self.suspected or alarm
-        return None if alarm is None else replace(alarm, cause=ANSWERS, clients=(), labels=())
+        if self.worse is None and alarm is not None:
+            self.worse = replace(alarm, cause=ANSWERS)
 
-    def _suspect(self, alarm: Alarm) -> None:
-        """Look once more in the next round after an alarm in which new online models were no better."""
-        if self.suspected is None:
-            self.suspected = alarm
-        else:
+    def _look_again(self) -> None:
+        """If online models answered worse, and new ones were no better, look once more in the next round."""
+        if self.looked:
             self._forget_answers()
+        self.looked = self.worse is not None
 
     def _forget_answers(self) -> None:
         self.answers.reset()
-        self.suspected = None
+        self.worse, self.looked = None, False
 
     def _is_return(self, clients: Collection[str]) -> bool:
         """Return whether all these clients are on branches whose clients are like all others again; mark these."""
@@ -323,9 +326,7 @@ class Promotion(Profile):
         names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         better = choice.better_at(serving)
-        return Restart(
-            t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores, better, begins_again
-        )
+        return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores, better, begins_again)
 
     def _remember(self, choice: Choice, chosen: str, *, epoch: int) -> bool:
         """Keep the model from before the alarm for a recall; return whether a model that learnt with it is chosen."""
@@ -344,8 +345,7 @@ class Promotion(Profile):
         self.main.reset(W, np.zeros_like(W))
         self.held_since = t + 1
         self.detector.reset()
-        if choice.fresh:
-            self._suspect(alarm)
+        self._look_again()
         return InputsMoved(
             round=t,
             epoch=self.epoch,
@@ -373,6 +373,7 @@ class Promotion(Profile):
         trials = joins | {name: Trial(W) for name, W in {**main, **scored}.items()}
         self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
         self._keep_apart(alarm.clients)
+        self._forget_answers()
         self._promote()
         self.latch.announced = self.latch.clients
         return self._local_drift(t, self.latch, "latched")
