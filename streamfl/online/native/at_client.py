@@ -109,6 +109,7 @@ class NativeAtClient(AtClient):
         if isinstance(following, NativeChange):
             self.learner.begin(*self.learner.following(following), own=own, branch=branch)
         elif following is not None:
+            self.learner.forget_if_begun_again(following)
             self.learner.begin(following, own=own, branch=branch)
         if self.learner.last is not None and self.learner.agreed_names[1]:
             self.learner.last.follow(self.learner.agreed_pairs)

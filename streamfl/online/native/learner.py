@@ -235,8 +235,6 @@ class NativeLearner:
             centre=np.array([centre]),
         )
         codes = {label: code for code, label in enumerate(agreed.labels)}
-        if own and agreed.seen < self._agreed.seen:
-            self._begin_own_again()
         shared, awake = self._awake(agreed, branch)
         self.agreed_mixture.begin(agreed.mixture_of(branch), shared)
         if own and self.mixture.has_learnt:
@@ -256,8 +254,10 @@ class NativeLearner:
         if self.last is not None and of_others:
             self.last.distrust_others(of_others)
 
-    def _begin_own_again(self) -> None:
-        """Forget what the client alone knows: the agreed models have begun again."""
+    def forget_if_begun_again(self, agreed: NativeState) -> None:
+        """Forget what the client alone knows, if the models of an agreed state have begun again."""
+        if agreed.seen >= self._agreed.seen:
+            return
         self._table.changes.arguments, self._last_prediction = None, None
         self.mixture, self.rest = Mixture(len(self.settings.experts)), Rest()
         self.near = Neighbours() if self.settings.neighbours else None

@@ -9,8 +9,10 @@ from native_streams import LABELS, agreed, drawn, learnt, state
 
 from streamfl.bounds import NAMED
 from streamfl.learning.online_models import Renewal
+from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.online_models import NativeOnlineModels
+from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.learnt import rounded
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
@@ -32,6 +34,14 @@ def lost(P: np.ndarray, records: int = 40) -> float:
     """Return the sum of the log-loss of predictions."""
     codes = drawn(records, seed=3).y.astype(int)
     return -sum(math.log(p) for p in P[np.arange(records), codes])
+
+
+def begin(learner: NativeLearner, state: NativeState) -> None:
+    """Let a client begin a round with a state that was published whole."""
+    client = NativeAtClient(learner.settings)
+    client.learner = learner
+    client.take(OnlinePublished(version=9, agreed=state))
+    client.begin(9, epoch=2)
 
 
 def test_the_loss_is_the_sum_of_what_the_agreed_mixture_lost_on_each_record() -> None:
@@ -91,20 +101,20 @@ def test_the_agreed_state_begins_again_and_is_published_whole() -> None:
 
 def test_a_client_begins_its_own_parts_again_with_the_agreed_state() -> None:
     learner, _ = after(AUTO, AGREED)
-    learner.begin(NativeState.none(AUTO))
+    begin(learner, NativeState.none(AUTO))
     new = NativeLearner(AUTO)
     assert learner.learn(*drawn(30).part(0, 30)).tolist() == new.learn(*drawn(30).part(0, 30)).tolist()
     # One that has missed that round begins again, too.
     behind, _ = after(AUTO, AGREED)
     fewer = agreed(AUTO, learnt(AUTO, drawn(20)), labels=LABELS)
-    behind.begin(fewer)
+    begin(behind, fewer)
     begun = NativeLearner(AUTO)
-    begun.begin(fewer)
+    begin(begun, fewer)
     assert behind.learn(*drawn(30).part(0, 30)).tolist() == begun.learn(*drawn(30).part(0, 30)).tolist()
 
 
 def test_a_client_keeps_its_own_parts_while_the_agreed_state_goes_on() -> None:
     learner, _ = after(AUTO, AGREED)
-    learner.begin(replace(AGREED, seen=AGREED.seen + 1))
+    begin(learner, replace(AGREED, seen=AGREED.seen + 1))
     assert learner.near is not None
     assert learner.near.seen == 40
