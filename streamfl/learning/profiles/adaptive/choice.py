@@ -112,7 +112,7 @@ class Choice:
             elif name not in self.relabel:
                 self._add(name, evidence, answer.clients)
         self.fresh |= answer.fresh
-        if self._questions[self.stage] == self._candidates:
+        if self._candidates in self._questions[self.stage : self.stage + 1]:
             self.fitting = self._best_relabelled(answer)
         ends = not answer.models or self.is_unfounded
         self.stage = len(self._questions) if ends else self.stage + 1
