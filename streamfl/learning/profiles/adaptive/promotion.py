@@ -40,7 +40,7 @@ SCOUT = "scout"
 
 # The test of what online models answered: a false alarm costs two questions to clients, so it may alarm often.
 # docs/choices.md, "When online models begin again".
-ANSWERS_RUN, ANSWERS_WINDOW, VARIANCE = 0.3, 50, 1.0 / 16.0
+ANSWERS_RUN, ANSWERS_WINDOW, VARIANCE = 0.3, 25, 1.0 / 16.0
 
 # Drift that seemed local concerns all clients once the excess of the rest reaches this many deviations.
 # docs/choices.md, "Local drift".

@@ -16,6 +16,7 @@ from streamfl.protocol.messages import OnlinePublished
 from streamfl.protocol.native.learnt import rounded
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
+from streamfl.wire import messages
 
 pytestmark = pytest.mark.compiles
 
@@ -95,8 +96,14 @@ def test_the_agreed_state_begins_again_and_is_published_whole() -> None:
     parts = {"c0": learnt(AUTO, drawn(20), 0, 20)}
     begun, change = native.after(AGREED, parts, LABELS, renewal=Renewal(False, (1, 0, 2), True), limits=NAMED)
     assert (begun.seen, change) == (0, None)
-    assert state(begun) == state(native.initial(LABELS))
-    assert native.published(begun, 7).is_whole
+    assert state(begun) == state(native.initial(LABELS).grown((), LABELS))
+    published = native.published(begun, 7)
+    assert published.is_whole
+    assert messages.size(published) < 2000
+    client = NativeAtClient(AUTO)
+    client.take(published)
+    client.begin(7, epoch=2)
+    assert client.labels == LABELS  # it answers the first record: by the model of rounds
 
 
 def test_a_client_begins_its_own_parts_again_with_the_agreed_state() -> None:
