@@ -130,7 +130,8 @@ class Driven:
             deliberation = self._profile.deliberate(alarm, observed, self._scratch)
             while (asked := deliberation.ask()) is not None:
                 deliberation.answer(self._answer(asked.models, asked.relabel, loss))
-            self._profile.conclude(deliberation)
+            if self._profile.conclude(deliberation) is None:
+                self._profile.advance(self._t)
         self._chances.append(self._chances[-1] + loss.chance)
         self._opening = self._profile.open(self._t, self._scratch, self._squared_norm)
 

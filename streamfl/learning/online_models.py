@@ -46,6 +46,7 @@ class Renewal:
     goes_on: bool  # whether the incumbent serves on: the models have learnt the same concept
     # How labels have changed, if that is known: label a takes the name that label renamed[a] had. Empty otherwise.
     renamed: tuple[int, ...] = ()
+    begins_again: bool = False  # whether models that know nothing are better: then all is forgotten
 
 
 class OnlineModels(abc.ABC, Generic[S, L]):
@@ -287,6 +288,13 @@ class AtClient(abc.ABC):
         coarser
             How much more coarsely numbers are rounded, by the same draws, to take fewer bytes: at most `coarsest`.
         """
+
+    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
+        """Return the sum of the log-loss over some records of models that know nothing, and learn them one by one.
+
+        It is to be compared with `loss` of what is learnt. None: these models are not compared.
+        """
+        return None
 
     @abc.abstractmethod
     def shares(self) -> dict[str, float]:

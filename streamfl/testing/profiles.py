@@ -220,7 +220,8 @@ class Play:
         for _ in range(MOST_ASKED):
             asked = deliberation.ask()
             if asked is None:
-                return (self.profile.conclude(deliberation),)
+                decision = self.profile.conclude(deliberation)
+                return self.profile.advance(observed.round) if decision is None else (decision,)
             deliberation.answer(self._answer(asked, records))
         raise Violation(f"an alarm asks for scores more than {MOST_ASKED} times")
 

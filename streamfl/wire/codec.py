@@ -31,7 +31,7 @@ METADATA = "value"
 
 # Fields that most federations do without: empty ones are left out, as many lists have them.
 RARE = frozenset(
-    {"watermark", "beside", "period", "measured", "scores", "gains", "disclosed", "extremes", "own_parts"}
+    {"watermark", "beside", "period", "measured", "scores", "gains", "disclosed", "extremes", "own_parts", "fresh"}
 )
 
 # What holds no array: most of any message.
@@ -241,7 +241,7 @@ def has_default(value: Any, field: Field[Any]) -> bool:
 
 
 def _is_nothing(item: Any) -> bool:
-    return item is None or (isinstance(item, dict) and not item)
+    return item is None or item is False or (isinstance(item, dict) and not item)
 
 
 def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:

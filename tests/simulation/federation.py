@@ -67,9 +67,20 @@ def stream() -> Table:
     return Table("two-gaussians", ("a", "b"), X, y, ("0", "1", "2"), places, bad)
 
 
+def exchanged() -> Table:
+    """Two classes that one feature tells apart; from round 11 on the other one does."""
+    rng = np.random.default_rng(9)
+    n, at = CLIENTS * ROUND * ROUNDS - 11, CLIENTS * ROUND * 10
+    X = rng.normal(size=(n, 2))
+    y = (X[:, 0] > 0.0).astype(np.float64)
+    X[at:] = X[at:, ::-1]
+    return Table("exchanged", ("a", "b"), X, y, ("0", "1"), np.arange(n))
+
+
 def federation(
     profile: str = "adaptive",
     *,
+    table: Table | None = None,
     seed: int = 0,
     faults: Faults | None = None,
     quorum: int | None = None,
@@ -78,8 +89,8 @@ def federation(
     secure_aggregation: Sums = "off",
     min_clients_per_sum: int = 2,
 ) -> Simulation:
-    """Return the federation under some faults."""
-    table = stream()
+    """Return the federation under some faults, on `stream` if no other table is given."""
+    table = table or stream()
     learning = learning or LearningSettings(features="rounds")
     learner = learning.learner("classification", 0)
     return Simulation(

@@ -8,7 +8,7 @@ import pytest
 from native_streams import state
 from worlds.simulation import Simulation
 
-from simulation.federation import BAD, ROUND, federation
+from simulation.federation import BAD, ROUND, exchanged, federation
 from simulation.test_simulation import faults_of
 from streamfl.run.model_file import ServedModel
 from streamfl.run.replay import Replay, ReplaySettings
@@ -70,6 +70,26 @@ def test_the_state_of_a_model_of_two_labels_is_the_undisturbed_one(seed):
 @pytest.mark.worlds(fixed=[2301], drawn=1, full=range(2300, 2306))
 def test_the_state_of_ferns_and_linear_models_is_the_undisturbed_one(seed):
     is_the_undisturbed_one("auto", seed)
+
+
+@cache
+def begun_again() -> tuple[str, Any]:
+    """Return the digest of the model, and the agreed state, of a run in which online models begin again."""
+    simulation = federation(learning=LEARNING["auto"], table=exchanged())
+    coordinator = simulation.run()
+    assert [(restart.round, restart.cause) for restart in simulation.audit.restarts] == [(11, "answers")]
+    online, later = coordinator.state.online, [closed for closed in simulation.audit.closed if closed.round > 11]
+    assert online is not None
+    assert online.seen == sum(closed.records for closed in later)
+    return coordinator.digest(), state(online)
+
+
+@pytest.mark.worlds(fixed=[2401], drawn=0, full=range(2400, 2403))
+def test_online_models_that_begin_again_are_the_undisturbed_ones(seed):
+    simulation = federation(seed=seed, faults=faults_of(seed), learning=LEARNING["auto"], table=exchanged())
+    coordinator = simulation.run()
+    assert (coordinator.digest(), state(coordinator.state.online)) == begun_again()
+    assert simulation.kills
 
 
 @pytest.mark.full

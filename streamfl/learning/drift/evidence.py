@@ -62,6 +62,9 @@ class RoundEvidence:
     clients: Mapping[str, ClientEvidence] = field(default_factory=dict)  # the measurements of each client, by name
     live: tuple[LiveModel, ...] = ()  # the live models before their steps
     serves: str = ""  # the name of the model that served all clients but those apart
+    # The mean log-loss of what online models answered together, over the clients that count, divided by `loss_bound`
+    # and at most 1 at each; None if it is not known.
+    answers: float | None = None
     # After an alarm: features that surely differ from those since held-out records have been gathered; empty if it
     # is not known.
     moved: tuple[FeatureMoved, ...] = ()

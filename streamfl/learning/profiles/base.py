@@ -68,7 +68,8 @@ class Restart:
     `permutation` says how the labels have changed, where that is sure; it is empty otherwise. In models of the old
     concept column a becomes the old column pi(a), as in a relabelled model that is chosen. Where there was a choice,
     `scores` has the mean score of each candidate, and `clients_better` says at how many clients the chosen one
-    was better than the model that had served, and of how many.
+    was better than the model that had served, and of how many. `begins_again` says that online models begin again,
+    because new ones would have answered the round better.
     """
 
     round: int
@@ -78,6 +79,7 @@ class Restart:
     permutation: tuple[int, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     clients_better: tuple[int, int] = (0, 0)
+    begins_again: bool = False
 
 
 # What a profile decides after an alarm. `InputsMoved` keeps the epoch; all rungs continue from its best model.
@@ -92,6 +94,7 @@ class Ask:
     models: tuple[LiveModel, ...]  # the models to score; those with `trained` are also stepped
     # Names of those for which clients also measure how well each label fits the outputs.
     relabel: tuple[str, ...] = ()
+    fresh: bool = False  # whether clients also say how well new online models would have done
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +107,9 @@ class Answer:
     # By client and model, S of shape (K, K): S[a, b] is the sum of max(log p_b, -2 ln K) over the client's records of
     # label a.
     relabelling: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
+
+    # By client, what a record lost more with new online models than with those that answered, in nats.
+    fresh: Mapping[str, float] = field(default_factory=dict)
 
 
 class Deliberation(Protocol):
@@ -226,8 +232,11 @@ class Profile(Kind):
         """Begin to look for the model that serves after an alarm."""
 
     @abc.abstractmethod
-    def conclude(self, deliberation: Deliberation) -> Decision:
-        """Begin the next epoch from the chosen model, set clients apart that drifted alone, or go on."""
+    def conclude(self, deliberation: Deliberation) -> Decision | None:
+        """Begin the next epoch from the chosen model, set clients apart that drifted alone, or go on.
+
+        None: the alarm was none, and the round is to be finished by `advance`.
+        """
 
     @abc.abstractmethod
     def advance(self, t: int) -> tuple[LocalDrift, ...]:

@@ -1,5 +1,6 @@
 """Native models at a client: from the agreed state on, they learn the client's records as they come."""
 
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Optional
 
@@ -108,6 +109,7 @@ class NativeAtClient(AtClient):
         if isinstance(following, NativeChange):
             self.learner.begin(*self.learner.following(following), own=own, branch=branch)
         elif following is not None:
+            self.learner.forget_if_begun_again(following)
             self.learner.begin(following, own=own, branch=branch)
         if self.learner.last is not None and self.learner.agreed_names[1]:
             self.learner.last.follow(self.learner.agreed_pairs)
@@ -192,6 +194,10 @@ class NativeAtClient(AtClient):
         """Return what the pending records did to the agreed state, as an update carries it."""
         learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
         return self.learner.as_sent(learnt)
+
+    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
+        """Return how much of the log-likelihood of records new agreed models would lose; None of targets."""
+        return None if self.settings.targets else self.learner.loss_of_fresh(batches)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""

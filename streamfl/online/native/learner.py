@@ -45,7 +45,7 @@ from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.extremes import Extremes, believed, extremes, of_all
-from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
+from streamfl.protocol.native.learnt import NativeLearnt, rounded, sends_moments
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.pairs import in_turn
@@ -169,6 +169,21 @@ class NativeLearner:
         """Count the records learnt since `begin`."""
         return int(self._table.changes.records[0])
 
+    @property
+    def loss(self) -> float | None:
+        """Return the agreed mixture's sum of log-losses over the records since `begin`, in nats; None of targets."""
+        return None if self.settings.targets else rounded(float(self._table.changes.touched.counted["loss"][0]))
+
+    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
+        """Return what `loss` is of agreed models that know nothing but the labels, and learn these records."""
+        fresh = NativeLearner(self.settings.agreed_only)
+        nothing = NativeState.none(fresh.settings)
+        nothing = replace(nothing, table=nothing.table[:0].copy()).grown((), self._agreed.labels)
+        fresh.begin(nothing, np.zeros(0, np.int64))
+        for batch in batches:
+            fresh.learn(batch.features, batch.X, batch.y, batch.labels)
+        return fresh.loss
+
     # --- rounds --------------------------------------------------------------------------------------------------
 
     def begin(
@@ -238,6 +253,16 @@ class NativeLearner:
             self.own.pair_up()
         if self.last is not None and of_others:
             self.last.distrust_others(of_others)
+
+    def forget_if_begun_again(self, agreed: NativeState) -> None:
+        """Forget what the client alone knows, if the models of an agreed state have begun again."""
+        if agreed.seen >= self._agreed.seen:
+            return
+        self._table.changes.arguments, self._last_prediction = None, None
+        self.mixture, self.rest = Mixture(len(self.settings.experts)), Rest()
+        self.near = Neighbours() if self.settings.neighbours else None
+        self.own = self._new_own() if self.settings.last_answer else None
+        self.last = LastAnswer(self.settings.targets) if self.settings.last_answer else None
 
     def _trained_by_others(self, agreed: NativeState) -> float:
         """Return which part of a state of targets others trained, if it is the client's first one; else 0.
@@ -523,6 +548,7 @@ class NativeLearner:
             coarser=coarser,
             pairs=in_turn(np.array(self._in_turn)),
             extremes=extremes(np.array(self._extremes)),
+            loss=self.loss,
             **numbers._asdict(),
         )
 

@@ -83,8 +83,10 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
     ) -> tuple[NativeState, NativeChange | None]:
         """Return the agreed state after a round.
 
-        Native models forget on their own, so a restart does not reset them; it renames labels at most.
+        Native models forget on their own, so most restarts only rename labels. They begin again if that is better.
         """
+        if renewal is not None and renewal.begins_again:
+            return self.initial(labels).grown((), labels), None
         renamed = None if renewal is None else renewal.renamed
         merged = after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed, way=self.way)
         return with_branches(agreed, learnt, branches, *merged)

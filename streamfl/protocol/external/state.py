@@ -23,6 +23,8 @@ class ExternalLearnt:
     records: int  # the number of records in the round
     unlearnt: int  # the records among them that the model could not learn
 
+    loss: ClassVar[None] = None  # these models are not compared with new ones: see `NativeLearnt`
+
     def only(self, features: Collection[str], labels: Collection[str]) -> "ExternalLearnt":
         """Return it unchanged: the number of names in its tables has a bound of its own."""
         return self

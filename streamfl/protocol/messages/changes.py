@@ -90,7 +90,7 @@ class Restarted(Finding):
     Parameters
     ----------
     cause
-        The detector's name, or `new-label`.
+        The detector's name, `new-label`, `operator`, or `answers`: online models answered worse and begin again.
     chosen
         The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
     clients

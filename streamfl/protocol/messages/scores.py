@@ -26,6 +26,7 @@ class Score(Message):
     stage: int = 1  # a counter, from 1: what is asked for may depend on the answers of the stage before
     # The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     relabel: tuple[str, ...] = ()
+    fresh: bool = False  # whether clients also say how well new online models would have done
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,3 +50,6 @@ class Scores(Message):
     # probability of label b and K the number of labels; shape (labels, labels), in nats.
     relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
     sums: str = ""  # as in `Update`
+    # The sum of the log-loss over its records of new online models that learn them one by one, in nats; to be
+    # compared with `NativeLearnt.loss`. None if it was not asked for, or the models are not compared.
+    fresh: float | None = None

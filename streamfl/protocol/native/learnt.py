@@ -7,11 +7,26 @@ from typing import ClassVar
 import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, FloatArray, RealArray
+from streamfl.protocol.digits import in_bits
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.extremes import Extremes
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.pairs import no_pairs, over
 from streamfl.protocol.native.steps import Steps
+
+# The most that a record loses on average, in nats: no mixture gives a label less than about a hundredth of a uniform
+# probability.
+# docs/choices.md, "When online models begin again".
+MOST_LOST = 20.0
+
+
+def rounded(loss: float) -> float:
+    """Return a sum of losses as it is sent.
+
+    >>> rounded(100.0 / 3.0)
+    33.375
+    """
+    return float(in_bits(np.array(loss)))
 
 
 def sends_moments(
@@ -68,6 +83,9 @@ class NativeLearnt:
     # How often one label followed another among these records, shape (pairs, 3): see `pairs`.
     pairs: FloatArray = field(default_factory=no_pairs)
     extremes: Extremes = ()  # the least and the largest target of the round, rounded outwards; empty for labels
+    # The sum, over the records, of the log-loss of the agreed mixture just before it learnt each, in nats; None of
+    # targets, and from older versions.
+    loss: float | None = None
 
     unlearnt: ClassVar[int] = 0  # they learn every good record
 

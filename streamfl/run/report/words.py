@@ -139,6 +139,8 @@ def evidence(found: DatedRestart | DatedLocalDrift) -> str:
         return "a new label"
     if cause == "operator":
         return "an operator asked for it"
+    if cause == "answers":
+        return f"answers became worse, score {score(found.statistic)} (alarm at {score(found.threshold)})"
     by = "" if cause == "excess" else f"{cause} "
     return f"{by}drift score {score(found.statistic)} (alarm at {score(found.threshold)})"
 

@@ -286,3 +286,76 @@ def test_labels_of_other_clients_do_not_count_in_a_choice_about_some() -> None:
     asked = deliberation.ask()
     assert asked is not None
     assert asked.models[0].W.tolist() == [[2.0, 1.0]]
+
+
+# --- whether online models begin again -----------------------------------------------------------------------------
+
+
+def about(cause: str, fresh: Mapping[str, float], records: Mapping[str, int]) -> Choice:
+    """Return a choice after an alarm, once clients have said what new online models lost more."""
+    clients = {c: ClientEvidence(n, {"step 16": 0.5 * n}) for c, n in records.items()}
+    observed = RoundEvidence(7, sum(records.values()), {}, 1.0, BOUND, clients=clients, answers=0.4)
+    made = Choice(Alarm(cause, 12.0, 9.2, 7), observed, (), {"scratch": 0.0 * W}, {}, 4.0, worse=True)
+    asked = made.ask()
+    assert asked is not None
+    assert asked.fresh
+    models = {model.name: ModelEvidence(0.5, 0.5, W) for model in asked.models}
+    made.answer(Answer(models, clients, fresh=fresh))
+    return made
+
+
+FIVE = dict.fromkeys(("c0", "c1", "c2", "c3", "c4"), 100)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "begins_again"),
+    [
+        ({"c0": -0.1, "c1": -0.1, "c2": -0.1, "c3": 0.1, "c4": 0.1}, True),
+        ({"c0": -0.1, "c1": -0.1, "c2": 0.05, "c3": 0.05, "c4": 0.05}, False),  # better over all, but at two of five
+        ({"c0": -0.1, "c1": -0.1, "c2": -0.1, "c3": 0.2, "c4": 0.2}, False),  # at three of five, but not over all
+        # Two of five lie, as much as they can: they cannot begin again what serves the others.
+        ({"c0": -20.0, "c1": -20.0, "c2": 0.01, "c3": 0.01, "c4": 0.01}, False),
+        ({"c0": -1.1, "c1": 20.0, "c2": -1.1}, True),  # 20 counts as 2
+        ({"c0": -0.1, "c1": 0.0}, False),  # more than half
+        ({}, False),
+    ],
+)
+def test_online_models_begin_again_if_new_ones_are_better_over_all_records_and_at_most_clients(
+    fresh: Mapping[str, float], begins_again: bool
+) -> None:
+    assert about("excess", fresh, FIVE).begins_again is begins_again
+
+
+def test_clients_count_by_their_records() -> None:
+    fresh = {"c0": -0.1, "c1": -0.1, "c2": 0.1}
+    assert about("excess", fresh, {"c0": 100, "c1": 100, "c2": 100}).begins_again
+    assert not about("excess", fresh, {"c0": 100, "c1": 100, "c2": 300}).begins_again
+
+
+def test_if_new_online_models_are_no_better_nothing_else_is_asked() -> None:
+    made = about("answers", {"c0": 0.1}, FIVE)
+    assert made.is_unfounded
+    assert made.ask() is None
+    made = about("answers", {"c0": -0.1}, FIVE)
+    assert not made.is_unfounded
+    asked = made.ask()
+    assert asked is not None
+    assert [(model.name, model.trained) for model in asked.models] == [("scratch", True)]
+    assert not asked.fresh
+
+
+@pytest.mark.parametrize(
+    ("alarm", "worse"),
+    [
+        (Alarm("excess", 12.0, 9.2, 7), False),
+        (Alarm("excess", 12.0, 9.2, 7, ("c0",), local=True), True),
+        (Alarm("new-label", 12.0, 9.2, 7), True),
+        (Alarm("operator", 0.0, 0.0, 7), True),
+        (Alarm("answers", 12.0, 9.2, 7, wanted="scratch"), True),
+    ],
+)
+def test_it_is_not_asked_of_some_clients_alone_nor_where_an_epoch_begins_anyway(alarm: Alarm, worse: bool) -> None:
+    observed = RoundEvidence(7, 100, {}, 1.0, BOUND, answers=0.4)
+    asked = Choice(alarm, observed, (), {"scratch": 0.0 * W}, {}, 4.0, worse=worse).ask()
+    assert asked is not None
+    assert not asked.fresh

@@ -39,7 +39,10 @@ class World:
         self.held: dict[str, list[tuple[int, float | None]]] = {client: [] for client in CLIENTS}
         self.gone: set[str] = set()
         self.moved: tuple[FeatureMoved, ...] = ()
+        self.answers: float | None = None  # the mean loss of what online models answer
+        self.fresh = 0.1  # what a record loses more with new ones
         self.t = 0
+        self.asked: list[int] = []  # the rounds about which it was asked how new online models would have done
         self.chosen: list[str] = []
 
     def drift(self, to: float | None, clients: Collection[str] = CLIENTS) -> None:
@@ -68,7 +71,9 @@ class World:
         choice = self.profile.deliberate(alarm, observed, SCRATCH)
         while (ask := choice.ask()) is not None:
             choice.answer(self._answer(ask, plan))
-        return self.profile.conclude(choice)
+        decision = self.profile.conclude(choice)
+        assert decision is not None
+        return decision
 
     def _round(self) -> Announcements:
         self.t += 1
@@ -80,13 +85,16 @@ class World:
         deliberation = self.profile.deliberate(alarm, observed, SCRATCH)
         while (ask := deliberation.ask()) is not None:
             deliberation.answer(self._answer(ask, plan))
-        return [self.profile.conclude(deliberation)]
+        decision = self.profile.conclude(deliberation)
+        return list(self.profile.advance(self.t)) if decision is None else [decision]
 
     def _observed(self, plan: RoundPlan) -> RoundEvidence:
         parts = {c: self._part(c, plan) for c in CLIENTS if c not in self.gone}
         scored = [live for live in plan.live if live.clients is None or not self.gone.issuperset(live.clients)]
         played = {live.name: self._played(live, parts, plan) for live in scored}
-        return RoundEvidence(self.t, RECORDS * len(parts), played, clients=parts, moved=self.moved)
+        return RoundEvidence(
+            self.t, RECORDS * len(parts), played, clients=parts, moved=self.moved, answers=self.answers
+        )
 
     def _part(self, client: str, plan: RoundPlan) -> ClientEvidence:
         assert plan.held is not None
@@ -116,7 +124,9 @@ class World:
             if c not in self.gone
         }
         parts = {c: ClientEvidence(RECORDS, by) for c, by in losses.items() if by}
-        return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts)
+        fresh = dict.fromkeys(parts, self.fresh) if ask.fresh else {}
+        self.asked += [self.t] if ask.fresh else []
+        return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts, fresh=fresh)
 
 
 def score(W: FloatArray, theta: float | None) -> float:
@@ -644,6 +654,104 @@ def test_a_branch_s_model_is_a_candidate_as_it_was_before_the_alarm_s_records() 
     ask = world.profile.deliberate(Alarm("excess", 10.0, 9.2, since=world.t), observed, SCRATCH).ask()
     assert ask is not None
     assert next(m for m in ask.models if m.name == "branch-24").W.tolist() == served.W.tolist()
+
+
+# --- online models -------------------------------------------------------------------------------------------------
+
+
+def answering(loss: float = 0.2) -> World:
+    """Return a world after twenty quiet rounds, in which online models answer."""
+    world = World()
+    world.answers = loss
+    assert world.play(20) == []
+    assert world.asked == []
+    return world
+
+
+def test_worse_answers_begin_an_epoch_and_online_models_if_new_ones_are_better() -> None:
+    world = answering()
+    world.answers, world.fresh = 0.5, -0.1
+    (restart,) = world.play()
+    assert isinstance(restart, Restart)
+    assert (restart.round, restart.alarm.cause, restart.alarm.since) == (21, "answers", 21)
+    assert restart.begins_again
+    assert world.play(20) == []
+
+
+def test_worse_answers_are_looked_at_twice_and_decide_nothing_if_new_models_are_no_better() -> None:
+    world = answering()
+    world.answers = 0.5
+    assert world.play(20) == []
+    assert world.asked == [21, 22]
+    assert world.profile.epoch == 1
+    # The level of now is the usual one.
+    world.answers = 0.8
+    assert world.play(20) == []
+    assert world.asked == [21, 22, 41, 42]
+
+
+def test_after_drift_in_the_middle_of_a_round_the_next_one_decides() -> None:
+    world = answering()
+    world.answers = 0.5
+    assert world.play() == []
+    world.answers, world.fresh = 0.2, -0.1
+    (restart,) = world.play()
+    assert isinstance(restart, Restart)
+    assert (restart.round, restart.alarm.cause, restart.alarm.since) == (22, "answers", 21)
+
+
+def test_inputs_explain_no_alarm_after_which_online_models_begin_again() -> None:
+    alarm = Alarm("excess", 10.0, 9.2, since=21)
+    world = answering()
+    world.moved, world.answers, world.fresh = HEAT, 0.5, -0.1
+    restart = world.raised(alarm)
+    assert isinstance(restart, Restart)
+    assert restart.begins_again
+    # If they do in the round after it, too.
+    world = answering()
+    world.moved, world.answers = HEAT, 0.5
+    assert isinstance(world.raised(alarm), InputsMoved)
+    world.fresh = -0.1
+    (later,) = world.play()
+    assert isinstance(later, Restart)
+    assert (later.round, later.alarm.cause, later.begins_again) == (22, "answers", True)
+    # Where online models answer as before, clients are not asked.
+    world = answering()
+    world.moved, world.fresh = HEAT, -0.1
+    assert isinstance(world.raised(alarm), InputsMoved)
+    assert world.play(5) == []
+    assert world.asked == []
+
+
+def test_a_restart_of_the_models_of_rounds_leaves_online_models_that_are_better_than_new_ones() -> None:
+    world = answering()
+    world.drift(-0.4)
+    (restart,) = world.play()
+    assert isinstance(restart, Restart)
+    assert (restart.alarm.cause, restart.begins_again) == ("excess", False)
+
+
+@pytest.mark.parametrize("chosen", ["relabelled", "recall-1"])
+def test_online_models_take_over_new_names_rather_than_begin_again(chosen: str) -> None:
+    world = answering()
+    world.plan()
+    observed = RoundEvidence(21, 100, {}, clients={"c00": ClientEvidence(100, {})}, answers=0.5)
+    choice = Choice(Alarm("excess", 10.0, 9.2, since=21), observed, (), {}, {}, 1.0, fresh={"c00": -0.1})
+    choice.stepped, choice.losses = {chosen: SCRATCH}, {chosen: {"c00": 1.0}}
+    choice.permutation = choice.renames = (1, 0)
+    restart = world.profile.conclude(choice)
+    assert isinstance(restart, Restart)
+    assert (restart.permutation, restart.begins_again) == ((1, 0), False)
+
+
+def test_while_clients_are_latched_nobody_watches_the_answers() -> None:
+    world = answering()
+    world.drift(None, FEW)
+    assert states(world.play()) == ["latched"]
+    world.answers, world.fresh = 0.5, -0.1
+    world.play()
+    assert world.profile.latch is not None
+    assert world.asked == []
 
 
 # --- the rest ------------------------------------------------------------------------------------------------------

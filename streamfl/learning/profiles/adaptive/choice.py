@@ -23,6 +23,11 @@ SURE = 2.0
 # docs/choices.md, "When only the inputs move".
 MARGIN = 0.01
 
+# The cause of an alarm about what online models answered, and the most that a client's records may lose or gain on
+# average with new ones, in nats: so much that none can outweigh many.
+# docs/choices.md, "When online models begin again".
+ANSWERS, MOST = "answers", 2.0
+
 # The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
 ROUNDING = 1e-9
 
@@ -66,6 +71,7 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None  # the clients concerned; None means all
+    worse: bool = False  # whether online models answered worse: then new ones may be better
     earlier: tuple[str, ...] = ()  # names of candidates that served earlier in this epoch, on other inputs
     # By candidate scored so far, the model after its step.
     stepped: dict[str, FloatArray] = field(default_factory=dict)
@@ -73,6 +79,9 @@ class Choice:
     stage: int = 0
     fitting: LiveModel | None = None
     permutation: tuple[int, ...] = ()  # the permutation of labels that gives the relabelled candidate
+
+    # By client, what a record lost more with new online models than with those that answered, in nats.
+    fresh: dict[str, float] = field(default_factory=dict)
 
     # A permutation that surely improves the model from before the alarm, whatever is chosen. Online
     # models take it over: they know the same concept, and have no older state to recall.
@@ -102,9 +111,11 @@ class Choice:
                 self.stepped[name] = evidence.stepped
             elif name not in self.relabel:
                 self._add(name, evidence, answer.clients)
-        if self.stage == 0:
+        self.fresh |= answer.fresh
+        if self._candidates in self._questions[self.stage : self.stage + 1]:
             self.fitting = self._best_relabelled(answer)
-        self.stage = self.stage + 1 if answer.models else len(self._questions)
+        ends = not answer.models or self.is_unfounded
+        self.stage = len(self._questions) if ends else self.stage + 1
 
     def best(self) -> str:
         """Return the candidate with the least loss over the clients that scored all of them; the first of equals.
@@ -134,6 +145,20 @@ class Choice:
     def _common(self) -> set[str]:
         """Return the clients that scored every candidate."""
         return set.intersection(*(set(sums) for sums in self.losses.values()))
+
+    @property
+    def begins_again(self) -> bool:
+        """Tell whether new online models answer the round better: over all its records, and at most clients.
+
+        So no minority of clients can decide it, whatever they say.
+        """
+        lost = [self._records(c) * min(max(each, -MOST), MOST) for c, each in self.fresh.items()]
+        return math.fsum(lost) < 0.0 and 2 * sum(each < 0.0 for each in lost) > len(lost)
+
+    @property
+    def is_unfounded(self) -> bool:
+        """Tell whether the answers became worse, and new online models would not have been better."""
+        return self.alarm.cause == ANSWERS and not self.alarm.wanted and not self.begins_again
 
     @property
     def is_explained_by_inputs(self) -> bool:
@@ -181,12 +206,28 @@ class Choice:
 
     @property
     def _questions(self) -> tuple[Callable[[], Ask | None], ...]:
-        return self._candidates, self._relabelled, self._step
+        first = (self._whether_founded,) if self.alarm.cause == ANSWERS and self._asks_fresh else ()
+        return *first, self._candidates, self._relabelled, self._step
+
+    def _whether_founded(self) -> Ask:
+        """Ask whether new online models are better, which costs few bytes, before anything else."""
+        nothing = self._live_model("scratch", self.candidates["scratch"])
+        return Ask((replace(nothing, trained=False),), fresh=True)
 
     def _candidates(self) -> Ask | None:
         models = [self._live_model(name, W) for name, W in self.candidates.items()]
         fitted = [replace(self._live_model(name, W), trained=False) for name, W in self.relabel.items()]
-        return Ask((*models, *fitted), tuple(self.relabel)) if models or fitted else None
+        return (
+            Ask((*models, *fitted), tuple(self.relabel), self._asks_fresh and not self.fresh)
+            if models or fitted
+            else None
+        )
+
+    @property
+    def _asks_fresh(self) -> bool:
+        """Tell whether it is asked if online models should begin again."""
+        ordered = self.alarm.wanted or self.alarm.cause in {"new-label", "operator"}
+        return self.worse and not (self.alarm.local or ordered)
 
     def _relabelled(self) -> Ask | None:
         return None if self.fitting is None else Ask((self.fitting,))

@@ -11,10 +11,11 @@ from streamfl.errors import BrokenInvariantError
 from streamfl.learning.drift.detector import Detector
 from streamfl.learning.drift.detectors.class_mix import ClassMix
 from streamfl.learning.drift.detectors.excess import ODDS, Excess
+from streamfl.learning.drift.detectors.glr import GLRDetector
 from streamfl.learning.drift.evidence import LiveModel, RoundEvidence
 from streamfl.learning.profiles.adaptive.branch import LATCHED, Branch, Latch, Trial
 from streamfl.learning.profiles.adaptive.candidates import Remembered, candidates
-from streamfl.learning.profiles.adaptive.choice import Choice
+from streamfl.learning.profiles.adaptive.choice import ANSWERS, Choice
 from streamfl.learning.profiles.adaptive.ladder import Ladder, LadderSettings, ladder_for
 from streamfl.learning.profiles.adaptive.recall import RecallPool, Trail
 from streamfl.learning.profiles.base import Decision, Deliberation, Profile, ProfileOptions, Restart, RoundPlan
@@ -37,9 +38,18 @@ NEVER = -64.0
 
 SCOUT = "scout"
 
+# The test of what online models answered: a false alarm costs two questions to clients, so it may alarm often.
+# docs/choices.md, "When online models begin again".
+ANSWERS_RUN, ANSWERS_WINDOW, VARIANCE = 0.3, 25, 1.0 / 16.0
+
 # Drift that seemed local concerns all clients once the excess of the rest reaches this many deviations.
 # docs/choices.md, "Local drift".
 GLOBAL = 5.0
+
+
+def watch_of_answers() -> GLRDetector:
+    """Return the test that finds that online models answer worse."""
+    return GLRDetector(run_length=ANSWERS_RUN, window=ANSWERS_WINDOW)
 
 
 @dataclass
@@ -65,6 +75,11 @@ class Promotion(Profile):
     # The detector of changes in the mix of labels, and its alarm of the last round.
     class_mix: ClassMix = field(default_factory=ClassMix)
     noticed: Alarm | None = None
+    # The detector of worse answers of online models, which the models of rounds need not feel.
+    answers: GLRDetector = field(default_factory=watch_of_answers)
+    # Its alarm of the last round, or of the one before if that is `looked` at once more; None if there is none.
+    worse: Alarm | None = None
+    looked: bool = False
     profile: Literal["adaptive"] = "adaptive"
     # The number of the epoch, from 1. A restart begins the next.
     epoch: int = 1
@@ -128,6 +143,9 @@ class Promotion(Profile):
         alarm = self._watch(observed)
         mixed = self.class_mix.update(observed.round, observed.clients) if observed.known_labels else None
         self.noticed = mixed if alarm is None else None  # concept drift explains a changed mix
+        if self.latch is None:
+            self._watch_answers(observed)
+            alarm = self.worse if alarm is None else alarm
         self.trail.keep(observed.round, self.main.incumbent)
         scratch = np.zeros_like(observed.models[serving].stepped)
         for branch in self.branches:
@@ -157,15 +175,22 @@ class Promotion(Profile):
             whitened=self.ladder.whitened,
             clients=alarm.clients if alarm.local else None,
             earlier=self.pool.of_epoch(self.epoch),
+            worse=self.worse is not None,
         )
 
-    def conclude(self, deliberation: Deliberation) -> Decision:
-        """Begin an epoch with the chosen model, latch the clients that drifted alone, or follow the inputs."""
+    def conclude(self, deliberation: Deliberation) -> Decision | None:
+        """Begin an epoch with the chosen model, latch the clients that drifted alone, or follow the inputs.
+
+        Nothing is decided if answers became worse, and new online models would not have been better.
+        """
         if not isinstance(deliberation, Choice):
             raise BrokenInvariantError("a deliberation of another profile")
         if deliberation.alarm.local:
             return self._latch_clients(deliberation)
-        if self.latch is None and deliberation.is_explained_by_inputs:
+        if deliberation.is_unfounded:
+            self._look_again()
+            return None
+        if self.latch is None and not deliberation.begins_again and deliberation.is_explained_by_inputs:
             return self._continue_epoch(deliberation)
         return self._restart(deliberation)
 
@@ -190,6 +215,7 @@ class Promotion(Profile):
     def readings(self) -> Mapping[str, Reading]:
         """Return the last reading of each detector."""
         readings = {self.detector.kind: self.detector.reading, "class-mix": self.class_mix.reading}
+        readings[ANSWERS] = self.answers.reading
         return {name: reading for name, reading in readings.items() if reading is not None}
 
     def transform(self, change: Callable[[FloatArray], FloatArray]) -> None:
@@ -227,6 +253,24 @@ class Promotion(Profile):
             return Alarm(alarm.cause, alarm.statistic, alarm.threshold, alarm.since, alarm.clients, alarm.labels)
         self._latch_more(observed.clients)
         return None
+
+    def _watch_answers(self, observed: RoundEvidence) -> None:
+        """Find out whether what online models answered became worse."""
+        if observed.answers is None:
+            return
+        alarm = self.answers.test(observed.round, observed.answers, VARIANCE / max(1, observed.records))
+        if self.worse is None and alarm is not None:
+            self.worse = replace(alarm, cause=ANSWERS)
+
+    def _look_again(self) -> None:
+        """If online models answered worse, and new ones were no better, look once more in the next round."""
+        if self.looked:
+            self._forget_answers()
+        self.looked = self.worse is not None
+
+    def _forget_answers(self) -> None:
+        self.answers.reset()
+        self.worse, self.looked = None, False
 
     def _is_return(self, clients: Collection[str]) -> bool:
         """Return whether all these clients are on branches whose clients are like all others again; mark these."""
@@ -269,6 +313,8 @@ class Promotion(Profile):
         self.trail, self.branches, self.latch = Trail(), [], None
         self.class_mix.reset()
         self.detector.reset(filled=alarm.cause == "new-label")
+        self._forget_answers()
+        self.noticed = None
         self.scout, self.learnt = None, 0
         if self.detector.scouts and chosen != "scratch":
             self.scout = choice.stepped[chosen]
@@ -276,10 +322,11 @@ class Promotion(Profile):
             self.held_since, self.renewed, self.released = t + 1, {}, ()
         renames = () if goes_on else choice.renames
         permutation = choice.permutation if chosen == "relabelled" else renames
+        begins_again = choice.begins_again and not permutation  # what they know with new names is better
         names = {serving: "incumbent"}  # people read of what served under this name
         scores = {names.get(name, name): score for name, score in choice.scores().items()}
         better = choice.better_at(serving)
-        return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores, better)
+        return Restart(t, self.epoch, alarm, names.get(chosen, chosen), permutation, scores, better, begins_again)
 
     def _remember(self, choice: Choice, chosen: str, *, epoch: int) -> bool:
         """Keep the model from before the alarm for a recall; return whether a model that learnt with it is chosen."""
@@ -298,6 +345,7 @@ class Promotion(Profile):
         self.main.reset(W, np.zeros_like(W))
         self.held_since = t + 1
         self.detector.reset()
+        self._look_again()
         return InputsMoved(
             round=t,
             epoch=self.epoch,
@@ -325,6 +373,7 @@ class Promotion(Profile):
         trials = joins | {name: Trial(W) for name, W in {**main, **scored}.items()}
         self.latch = Latch(alarm.clients, alarm, t + LATCHED, trials)
         self._keep_apart(alarm.clients)
+        self._forget_answers()
         self._promote()
         self.latch.announced = self.latch.clients
         return self._local_drift(t, self.latch, "latched")

@@ -95,7 +95,9 @@ def _merge_online(
         labels,
         apart=closing.opened.apart,
         branches=closing.opened.clients_of_branches,
-        renewal=None if restart is None else Renewal(restart.chosen == "incumbent", restart.permutation),
+        renewal=None
+        if restart is None
+        else Renewal(restart.chosen == "incumbent", restart.permutation, restart.begins_again),
         limits=settings.limits,
     )
     return merged

@@ -122,7 +122,9 @@ def _deliberate(
     state, unsaved, ask = standing.state, standing.unsaved, deliberation.ask()
     if ask is None:
         unsaved.pending_alarm = None
-        return _conclude(standing, closing, (state.profile.conclude(deliberation),), now)
+        decision = state.profile.conclude(deliberation)
+        decided = state.profile.advance(state.round) if decision is None else (decision,)
+        return _conclude(standing, closing, decided, now)
     asked = Score(
         entry=state.entry,
         round=state.round,
@@ -131,6 +133,7 @@ def _deliberate(
         slots=tuple(slot(model, state) for model in ask.models),
         stage=len(answers) + 1,
         relabel=ask.relabel,
+        fresh=ask.fresh,
     )
     models = model_messages(ask.models, state, on_grids=standing.kind.on_grids)
     unsaved.pending_alarm = PendingAlarm(closing, deliberation, asked, models, ask.models, now, answers)

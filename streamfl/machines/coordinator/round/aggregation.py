@@ -16,6 +16,7 @@ from streamfl.learning.model import score_bound
 from streamfl.learning.profiles.base import Answer
 from streamfl.machines.coordinator.aggregators import AGGREGATORS, Aggregator
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
+from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import Numbers, Scores, SlotLosses, Update
 from streamfl.protocol.registry import placed_columns
 
@@ -105,7 +106,21 @@ class RoundAggregation:
             },
             live=live,
             serves=serves,
+            answers=self._answers(updates, score_bound(len(known_labels))),
         )
+
+    def _answers(self, updates: Sequence[Update], bound: float) -> float | None:
+        """Return the mean log-loss of what online models answered, in units of `bound`, at most 1 a client."""
+        counted = [
+            (u.records, loss / u.records) for u in updates if self._counts(u) and (loss := _lost(u)) is not None
+        ]
+        records = sum(n for n, _ in counted)
+        mean = math.fsum(n * min(1.0, loss / bound) for n, loss in counted) / records if records else None
+        return None if mean is None else significant(mean)
+
+    def _counts(self, update: Update) -> bool:
+        """Tell whether what online models answered at a client is that of all clients."""
+        return update.records > 0 and update.client not in self.apart and update.client not in self.outliers
 
     def answer(self, scored: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
         """Return the scores of candidates, each client's on the records of its update."""
@@ -117,6 +132,11 @@ class RoundAggregation:
             here._models(live, contributions),
             {update.client: ClientEvidence(update.records, _sums(scores)) for update, scores in judges},
             {scores.client: scores.relabelling for _, scores in judges},
+            {
+                update.client: (scores.fresh - loss) / update.records
+                for update, scores in judges
+                if self._counts(update) and scores.fresh is not None and (loss := _lost(update)) is not None
+            },
         )
 
     def _outliers_among(self, contributions: Sequence[Contribution], live: Sequence[LiveModel]) -> frozenset[str]:
@@ -217,6 +237,11 @@ def outliers_in(
 
 def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
+
+
+def _lost(update: Update) -> float | None:
+    """Return the sum of the log-loss of what online models answered; None if it is not known."""
+    return None if update.numbers.learnt is None else update.numbers.learnt.loss
 
 
 def _sums(told: Numbers | Scores) -> dict[str, float]:

@@ -180,7 +180,7 @@ def learn(
     else:
         learn_to_mix_labels(learning.mixing, predictions, int(truth))
         count_right(models, predictions.by_expert, int(truth), learning.mixing.awake)
-    learn_to_mix_agreed(learning, target if learning.targets else truth)
+    touched.counted[0].loss += learn_to_mix_agreed(learning, target if learning.targets else truth)
     if len(learning.own.weights):
         own_learns(learning.own, X, i, truth, models.centre[0], learning.targets)
     if len(learning.last.predictions.by_expert):
@@ -200,8 +200,11 @@ def learn(
 
 
 @inner
-def learn_to_mix_agreed(learning: Learning, truth: float) -> None:
-    """Learn to mix the predictions of the agreed experts alone, for the record that was predicted last."""
+def learn_to_mix_agreed(learning: Learning, truth: float) -> float:
+    """Learn to mix the predictions of the agreed experts alone, for the record that was predicted last.
+
+    Returns the log-loss of the agreed mixture before it learnt the record, in nats; 0 of a target.
+    """
     by_expert, agreed = learning.predictions.by_expert, learning.agreed_predictions
     last, columns = len(agreed.by_expert) - 1, by_expert.shape[1]
     for e in range(last):
@@ -212,9 +215,11 @@ def learn_to_mix_agreed(learning: Learning, truth: float) -> None:
     if learning.targets:
         mix_targets(learning.agreed, agreed, -math.inf, math.inf)
         learn_to_mix_targets(learning.agreed, agreed, truth)
-    else:
-        mix_labels(learning.agreed, agreed)
-        learn_to_mix_labels(learning.agreed, agreed, int(truth))
+        return 0.0
+    mix_labels(learning.agreed, agreed)
+    loss = max(0.0, -math.log(agreed.mixed[int(truth)]))
+    learn_to_mix_labels(learning.agreed, agreed, int(truth))
+    return loss
 
 
 @inner

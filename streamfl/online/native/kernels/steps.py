@@ -62,7 +62,8 @@ class Models(NamedTuple):
 
 
 # The number of rows of the table that a round has changed, and the number of its records.
-COUNTED = np.dtype([("rows", np.int64), ("records", np.int64)])
+# `loss` is the sum, over the records, of the log-loss of the agreed mixture, in nats; of targets 0.
+COUNTED = np.dtype([("rows", np.int64), ("records", np.int64), ("loss", np.float64)])
 
 
 class Touched(NamedTuple):

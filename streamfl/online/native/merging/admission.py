@@ -11,7 +11,7 @@ from streamfl.online.native.merging.rounding import ROOM
 from streamfl.protocol.digits import BITS
 from streamfl.protocol.moments import LARGEST, Moments
 from streamfl.protocol.native.extremes import are_sound as are_extremes
-from streamfl.protocol.native.learnt import NativeLearnt, sends_moments
+from streamfl.protocol.native.learnt import MOST_LOST, NativeLearnt, sends_moments
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.pairs import are_sound
 from streamfl.protocol.native.settings import FARTHEST, FERNS, KINDS, TOUCHED, NativeSettings
@@ -158,6 +158,8 @@ def _wrong_numbers(learnt: NativeLearnt, members: int) -> str | None:
         return "a difference of online models is not a whole number of steps"
     if ((learnt.count < 0.0) | (learnt.count > learnt.records)).any():
         return "online models have more values than there are records"
+    if learnt.loss is not None and not 0.0 <= learnt.loss <= MOST_LOST * learnt.records:
+        return "the loss of online models is out of range"
     if not abs(learnt.centre) <= LARGEST_TARGET:
         return "a centre of online models is out of the range of targets"
     if not are_extremes(learnt.extremes) or (learnt.extremes and learnt.labels):

@@ -64,6 +64,7 @@ def of_fewer(part: NativeLearnt, records: int) -> NativeLearnt:
         bearing=sums * part.bearing,
         right=sums * part.right,
         pairs=fewer_pairs(part.pairs, sums),
+        loss=None if part.loss is None else sums * part.loss,
     )
 
 

@@ -1,5 +1,6 @@
 """What a client says it learnt online: true messages are admitted, each kind of wrong one is refused."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -364,3 +365,11 @@ def test_second_moments_are_not_asked_of_those_that_have_none():
     part = true(settings, begin)
     assert wrong(part, begin) is None
     assert "second moments" in str(wrong(replace(part, second=np.eye(D + 1)), begin))
+
+
+@pytest.mark.parametrize("loss", [-0.1, 801.0, math.nan, math.inf])
+def test_an_impossible_loss_is_refused(loss: float) -> None:
+    part = true()
+    assert wrong(replace(part, loss=None)) is None  # of an older version
+    assert wrong(replace(part, loss=800.0)) is None  # 20 a record
+    assert wrong(replace(part, loss=loss)) == "the loss of online models is out of range"
