@@ -24,7 +24,7 @@ def rounded(loss: float) -> float:
     """Return a sum of losses as it is sent.
 
     >>> rounded(100.0 / 3.0)
-    33.375
+    33.25
     """
     return float(in_bits(np.array(loss)))
 
