@@ -31,7 +31,19 @@ METADATA = "value"
 
 # Fields that most federations do without: empty ones are left out, as many lists have them.
 RARE = frozenset(
-    {"watermark", "beside", "period", "measured", "scores", "gains", "disclosed", "extremes", "own_parts", "fresh"}
+    {
+        "watermark",
+        "beside",
+        "period",
+        "measured",
+        "scores",
+        "gains",
+        "disclosed",
+        "extremes",
+        "own_parts",
+        "fresh",
+        "begun",
+    }
 )
 
 # What holds no array: most of any message.

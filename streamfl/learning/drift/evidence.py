@@ -65,6 +65,7 @@ class RoundEvidence:
     # The mean log-loss of what online models answered together, over the clients that count, divided by `loss_bound`
     # and at most 1 at each; None if it is not known.
     answers: float | None = None
+    answered: frozenset[str] = frozenset()  # these clients
     # After an alarm: features that surely differ from those since held-out records have been gathered; empty if it
     # is not known.
     moved: tuple[FeatureMoved, ...] = ()

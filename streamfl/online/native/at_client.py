@@ -109,7 +109,8 @@ class NativeAtClient(AtClient):
         if isinstance(following, NativeChange):
             self.learner.begin(*self.learner.following(following), own=own, branch=branch)
         elif following is not None:
-            self.learner.forget_if_begun_again(following)
+            if self.learner.forget_if_begun_again(following) and self._held is not None:
+                self._held = self.learner.keep_own()  # pending records are learnt again from nothing, too
             self.learner.begin(following, own=own, branch=branch)
         if self.learner.last is not None and self.learner.agreed_names[1]:
             self.learner.last.follow(self.learner.agreed_pairs)

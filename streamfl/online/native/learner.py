@@ -175,14 +175,14 @@ class NativeLearner:
         return None if self.settings.targets else rounded(float(self._table.changes.touched.counted["loss"][0]))
 
     def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
-        """Return what `loss` is of agreed models that know nothing but the labels, and learn these records."""
+        """Return the mean `loss` of agreed models that know nothing but the labels, and learn these records."""
         fresh = NativeLearner(self.settings.agreed_only)
         nothing = NativeState.none(fresh.settings)
         nothing = replace(nothing, table=nothing.table[:0].copy()).grown((), self._agreed.labels)
         fresh.begin(nothing, np.zeros(0, np.int64))
         for batch in batches:
             fresh.learn(batch.features, batch.X, batch.y, batch.labels)
-        return fresh.loss
+        return None if fresh.loss is None else rounded(fresh.loss / max(1, fresh.records))
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -254,15 +254,16 @@ class NativeLearner:
         if self.last is not None and of_others:
             self.last.distrust_others(of_others)
 
-    def forget_if_begun_again(self, agreed: NativeState) -> None:
-        """Forget what the client alone knows, if the models of an agreed state have begun again."""
-        if agreed.seen >= self._agreed.seen:
-            return
+    def forget_if_begun_again(self, agreed: NativeState) -> bool:
+        """Forget what the client alone knows, if the models of an agreed state have begun again; tell whether."""
+        if agreed.begun <= self._agreed.begun:
+            return False
         self._table.changes.arguments, self._last_prediction = None, None
         self.mixture, self.rest = Mixture(len(self.settings.experts)), Rest()
         self.near = Neighbours() if self.settings.neighbours else None
         self.own = self._new_own() if self.settings.last_answer else None
         self.last = LastAnswer(self.settings.targets) if self.settings.last_answer else None
+        return True
 
     def _trained_by_others(self, agreed: NativeState) -> float:
         """Return which part of a state of targets others trained, if it is the client's first one; else 0.

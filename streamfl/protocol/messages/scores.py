@@ -50,6 +50,6 @@ class Scores(Message):
     # probability of label b and K the number of labels; shape (labels, labels), in nats.
     relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
     sums: str = ""  # as in `Update`
-    # The sum of the log-loss over its records of new online models that learn them one by one, in nats; to be
-    # compared with `NativeLearnt.loss`. None if it was not asked for, or the models are not compared.
+    # The mean log-loss over its records of new online models that learn them one by one, in nats; to be compared with
+    # that of `NativeLearnt.loss`. None if it was not asked for, or the models are not compared.
     fresh: float | None = None

@@ -41,7 +41,7 @@ class NativeState:
     # Names; new ones are appended. In regression there are no labels, and one column.
     features: tuple[str, ...]
     labels: tuple[str, ...]
-    seen: int  # the number of records learnt
+    seen: int  # the number of records learnt since they began, or began again
     moments: Moments  # the moments of the features, by which they are standardised
     norms: FloatArray  # the mean squared norms of the inputs of linear models and of ferns, shape (2,)
     second: FloatArray  # the sum over records of z z^T, shape (d + 1, d + 1); empty without whitened models
@@ -73,6 +73,7 @@ class NativeState:
     # The least and the largest target of all clients since the beginning; empty before any, if those of some are not
     # known, and for labels.
     extremes: Extremes = ()
+    begun: int = 0  # how often they have begun again
 
     def __post_init__(self) -> None:
         """Hold the table in 32 bits; a message may bring 64."""

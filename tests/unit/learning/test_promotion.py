@@ -93,7 +93,13 @@ class World:
         scored = [live for live in plan.live if live.clients is None or not self.gone.issuperset(live.clients)]
         played = {live.name: self._played(live, parts, plan) for live in scored}
         return RoundEvidence(
-            self.t, RECORDS * len(parts), played, clients=parts, moved=self.moved, answers=self.answers
+            self.t,
+            RECORDS * len(parts),
+            played,
+            clients=parts,
+            moved=self.moved,
+            answers=self.answers,
+            answered=frozenset(parts),
         )
 
     def _part(self, client: str, plan: RoundPlan) -> ClientEvidence:
@@ -735,7 +741,9 @@ def test_a_restart_of_the_models_of_rounds_leaves_online_models_that_are_better_
 def test_online_models_take_over_new_names_rather_than_begin_again(chosen: str) -> None:
     world = answering()
     world.plan()
-    observed = RoundEvidence(21, 100, {}, clients={"c00": ClientEvidence(100, {})}, answers=0.5)
+    observed = RoundEvidence(
+        21, 100, {}, clients={"c00": ClientEvidence(100, {})}, answers=0.5, answered=frozenset({"c00"})
+    )
     choice = Choice(Alarm("excess", 10.0, 9.2, since=21), observed, (), {}, {}, 1.0, fresh={"c00": -0.1})
     choice.stepped, choice.losses = {chosen: SCRATCH}, {chosen: {"c00": 1.0}}
     choice.permutation = choice.renames = (1, 0)

@@ -23,10 +23,8 @@ SURE = 2.0
 # docs/choices.md, "When only the inputs move".
 MARGIN = 0.01
 
-# The cause of an alarm about what online models answered, and the most that a client's records may lose or gain on
-# average with new ones, in nats: so much that none can outweigh many.
-# docs/choices.md, "When online models begin again".
-ANSWERS, MOST = "answers", 2.0
+# The cause of an alarm about what online models answered.
+ANSWERS = "answers"
 
 # The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
 ROUNDING = 1e-9
@@ -148,12 +146,15 @@ class Choice:
 
     @property
     def begins_again(self) -> bool:
-        """Tell whether new online models answer the round better: over all its records, and at most clients.
+        """Tell whether new online models answer the round better: at most clients, with most of its records.
 
-        So no minority of clients can decide it, whatever they say.
+        Whoever does not say is against it. So no minority can bring it about; more than half of those that count,
+        with more than half of their records, can whatever the others say.
         """
-        lost = [self._records(c) * min(max(each, -MOST), MOST) for c, each in self.fresh.items()]
-        return math.fsum(lost) < 0.0 and 2 * sum(each < 0.0 for each in lost) > len(lost)
+        counted = self.observed.answered
+        better = {c for c in counted if self.fresh.get(c, 0.0) < 0.0}
+        records = sum(map(self._records, counted))
+        return 2 * len(better) > len(counted) and 2 * sum(map(self._records, better)) > records
 
     @property
     def is_unfounded(self) -> bool:

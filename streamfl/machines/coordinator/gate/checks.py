@@ -171,7 +171,7 @@ def wrong_scores(scores: Scores, claim: Claim, asked: Score, fitted: int) -> str
     if not records:
         nothing = not (scores.losses or scores.differences or scores.relabelling) and scores.fresh is None
         return None if nothing else "the client has scores of records, but no records"
-    if scores.fresh is not None and not (asked.fresh and 0.0 <= scores.fresh <= MOST_LOST * records):
+    if scores.fresh is not None and not (asked.fresh and 0.0 <= scores.fresh <= MOST_LOST):
         return "the loss of new online models was not asked for, or is out of range"
     slots = asked_of(scores.client, asked.slots)
     relabelled = {slot.name for slot in slots} & set(asked.relabel)

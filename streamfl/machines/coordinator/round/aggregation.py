@@ -107,20 +107,22 @@ class RoundAggregation:
             live=live,
             serves=serves,
             answers=self._answers(updates, score_bound(len(known_labels))),
+            answered=frozenset(u.client for u in updates if self._counts(u)),
         )
 
     def _answers(self, updates: Sequence[Update], bound: float) -> float | None:
         """Return the mean log-loss of what online models answered, in units of `bound`, at most 1 a client."""
-        counted = [
-            (u.records, loss / u.records) for u in updates if self._counts(u) and (loss := _lost(u)) is not None
-        ]
+        counted = [(u.records, _lost(u)) for u in updates if self._counts(u)]
         records = sum(n for n, _ in counted)
         mean = math.fsum(n * min(1.0, loss / bound) for n, loss in counted) / records if records else None
         return None if mean is None else significant(mean)
 
     def _counts(self, update: Update) -> bool:
-        """Tell whether what online models answered at a client is that of all clients."""
-        return update.records > 0 and update.client not in self.apart and update.client not in self.outliers
+        """Tell whether it is known what online models lost at a client, and they are those of all clients."""
+        learnt, left_out = update.numbers.learnt, self.apart | self.outliers
+        return (
+            bool(update.records) and update.client not in left_out and learnt is not None and learnt.loss is not None
+        )
 
     def answer(self, scored: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
         """Return the scores of candidates, each client's on the records of its update."""
@@ -133,9 +135,9 @@ class RoundAggregation:
             {update.client: ClientEvidence(update.records, _sums(scores)) for update, scores in judges},
             {scores.client: scores.relabelling for _, scores in judges},
             {
-                update.client: (scores.fresh - loss) / update.records
-                for update, scores in judges
-                if self._counts(update) and scores.fresh is not None and (loss := _lost(update)) is not None
+                update.client: scores.fresh - _lost(update)
+                for update, scores in scored
+                if self._counts(update) and scores.fresh is not None
             },
         )
 
@@ -239,9 +241,10 @@ def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
 
 
-def _lost(update: Update) -> float | None:
-    """Return the sum of the log-loss of what online models answered; None if it is not known."""
-    return None if update.numbers.learnt is None else update.numbers.learnt.loss
+def _lost(update: Update) -> float:
+    """Return the mean log-loss of what online models answered, if it is known."""
+    loss = None if update.numbers.learnt is None else update.numbers.learnt.loss
+    return math.nan if loss is None else loss / update.records
 
 
 def _sums(told: Numbers | Scores) -> dict[str, float]:

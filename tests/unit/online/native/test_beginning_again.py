@@ -86,7 +86,7 @@ def test_a_fresh_learner_loses_what_one_without_any_past_loses() -> None:
     P = fresh.learn(*drawn(40, seed=3).part(0, 40))
     stream, before = drawn(40, seed=3), learner.predicted(("x", "y"), np.ones((1, 2)))
     # In two batches, and learnt as one.
-    assert learner.loss_of_fresh([stream.batch(0, 25), stream.batch(25, 40)]) == rounded(lost(P))
+    assert learner.loss_of_fresh([stream.batch(0, 25), stream.batch(25, 40)]) == rounded(rounded(lost(P)) / 40)
     assert learner.records == 40  # it has not moved
     assert np.array_equal(learner.predicted(("x", "y"), np.ones((1, 2))), before)
 
@@ -96,7 +96,7 @@ def test_the_agreed_state_begins_again_and_is_published_whole() -> None:
     parts = {"c0": learnt(AUTO, drawn(20), 0, 20)}
     begun, change = native.after(AGREED, parts, LABELS, renewal=Renewal(False, (1, 0, 2), True), limits=NAMED)
     assert (begun.seen, change) == (0, None)
-    assert state(begun) == state(native.initial(LABELS).grown((), LABELS))
+    assert state(begun) == state(replace(native.initial(LABELS).grown((), LABELS), begun=1))
     published = native.published(begun, 7)
     assert published.is_whole
     assert messages.size(published) < 2000
@@ -104,20 +104,36 @@ def test_the_agreed_state_begins_again_and_is_published_whole() -> None:
     client.take(published)
     client.begin(7, epoch=2)
     assert client.labels == LABELS  # it answers the first record: by the model of rounds
+    assert native.after(begun, parts, LABELS, limits=NAMED)[0].begun == 1  # and so it stays
 
 
 def test_a_client_begins_its_own_parts_again_with_the_agreed_state() -> None:
     learner, _ = after(AUTO, AGREED)
-    begin(learner, NativeState.none(AUTO))
+    begin(learner, replace(NativeState.none(AUTO), begun=1))
     new = NativeLearner(AUTO)
     assert learner.learn(*drawn(30).part(0, 30)).tolist() == new.learn(*drawn(30).part(0, 30)).tolist()
-    # One that has missed that round begins again, too.
+    # One that has missed that round begins again, too, however many records the others have learnt since.
     behind, _ = after(AUTO, AGREED)
-    fewer = agreed(AUTO, learnt(AUTO, drawn(20)), labels=LABELS)
-    begin(behind, fewer)
+    later = replace(AGREED, seen=2 * AGREED.seen, begun=1)
+    begin(behind, later)
     begun = NativeLearner(AUTO)
-    begin(begun, fewer)
+    begin(begun, later)
     assert behind.learn(*drawn(30).part(0, 30)).tolist() == begun.learn(*drawn(30).part(0, 30)).tolist()
+
+
+def test_what_a_client_held_for_pending_records_does_not_come_back() -> None:
+    client = NativeAtClient(AUTO)
+    client.take(OnlinePublished(version=1, agreed=AGREED))
+    client.begin(1, epoch=1)
+    client.learner.learn(*drawn(40).part(0, 40))
+    client.hold()
+    for version, seen in ((2, 0), (3, 100)):
+        client.take(OnlinePublished(version=version, agreed=replace(AGREED, seen=seen, begun=1)))
+        client.begin(version, epoch=2)
+        assert client.learner.near is not None
+        assert client.learner.near.seen == 0
+        assert client.learner.own is not None
+        assert client.learner.own.records == 0
 
 
 def test_a_client_keeps_its_own_parts_while_the_agreed_state_goes_on() -> None:
