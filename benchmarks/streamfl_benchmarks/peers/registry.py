@@ -205,7 +205,9 @@ _FEDPROX_GRID = grid(
     where=lambda c: c["eta"] * c["mu"] < 2.0, eta=(0.1, 0.3, 1.0, 3.0, 5.0, 10.0), mu=(0.001, 0.01, 0.1, 0.5, 1.0)
 )
 _FEDDYN_GRID = grid(
-    where=lambda c: c["eta"] * c["alpha"] < 2.0, eta=(0.1, 0.3, 1.0, 3.0, 5.0, 10.0), alpha=(0.03, 0.1, 0.3, 1.0, 3.0)
+    where=lambda c: c["eta"] * c["alpha"] < 2.0,
+    eta=(0.1, 0.3, 1.0, 3.0, 5.0, 10.0),
+    alpha=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
 # A step over t can start far above a constant one.
 _ADAPTIVE_GRID = grid(eta0=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), over_t=(0, 1), steps=(1, 10))
@@ -273,7 +275,7 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "fednova": PeerSpec(_fednova, _FEDNOVA_GRID),
         "fednova-sqrt": PeerSpec(_fednova_sqrt, ALONE),
         "feddyn": PeerSpec(_feddyn, _FEDDYN_GRID),
-        "ifca": PeerSpec(_ifca, grid(models=(2, 4, 8, 16), eta=(0.3, 1.0, 2.0, 3.0, 5.0, 10.0))),
+        "ifca": PeerSpec(_ifca, grid(models=(2, 4, 8, 16, 32, 64), eta=(1.0, 3.0, 5.0, 10.0, 20.0))),
         "adaptive-fedavg": PeerSpec(_adaptive_fedavg, _ADAPTIVE_GRID),
         "fedadam": PeerSpec(_server("adam"), _SERVER_GRID),
         "fedyogi": PeerSpec(_server("yogi"), _SERVER_GRID),
