@@ -290,9 +290,9 @@ class AtClient(abc.ABC):
         """
 
     def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
-        """Return the sum of the log-loss over some records of models that know nothing, and learn them one by one.
+        """Return the mean log-loss of untrained models over some records, each predicted and then learnt, in nats.
 
-        It is to be compared with `loss` of what is learnt. None: these models are not compared.
+        It is compared with the mean of `loss` of what is learnt. None: these models are not compared.
         """
         return None
 

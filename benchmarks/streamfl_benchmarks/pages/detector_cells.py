@@ -7,7 +7,6 @@ of its repository.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from streamfl_benchmarks.pages.rows import Rows
@@ -20,7 +19,7 @@ RECORDS = 45_312  # of Electricity
 class Trials:
     """What a detector did in some trials: alarms in time, other alarms, and trials in which one came in time.
 
-    >>> trials = Trials(trials=2, tp=3, fp=1, found=1, records=2000, delays=(40,))
+    >>> trials = Trials(trials=2, tp=3, fp=1, found=1, records=2000)
     >>> trials.f1, trials.cell
     (0.75, '0.75; 1 of 2; 0.50')
     """
@@ -30,7 +29,6 @@ class Trials:
     fp: int
     found: int
     records: int  # of all trials together
-    delays: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, runs: Iterable[Mapping[str, Any]]) -> "Trials":
@@ -38,7 +36,7 @@ class Trials:
 
         >>> one = {"onset": 100, "records": 9000, "alarms": [50, 100, 2600, 2601]}
         >>> Trials.of([one])
-        Trials(trials=1, tp=2, fp=2, found=1, records=9000, delays=(0,))
+        Trials(trials=1, tp=2, fp=2, found=1, records=9000)
         """
         runs = list(runs)
         late = [[at - run["onset"] for at in run["alarms"]] for run in runs]
@@ -49,7 +47,6 @@ class Trials:
             fp=sum(map(len, late)) - sum(map(len, right)),
             found=sum(map(bool, right)),
             records=sum(run["records"] for run in runs),
-            delays=tuple(each[0] for each in right if each),
         )
 
     @property
@@ -61,11 +58,6 @@ class Trials:
     def cell(self) -> str:
         """Return F1, the trials in which the change was found, and false alarms per 1,000 records."""
         return f"{self.f1:.2f}; {self.found} of {self.trials}; {1000 * self.fp / self.records:.2f}"
-
-    @property
-    def delay(self) -> str:
-        """Return the mean number of records from the onset to the first alarm in time; empty if there is none."""
-        return f"{fmean(self.delays):.0f}" if self.delays else ""
 
 
 def _published(tp: int, fp: int, found: int) -> Trials:

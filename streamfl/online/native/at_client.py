@@ -197,7 +197,7 @@ class NativeAtClient(AtClient):
         return self.learner.as_sent(learnt)
 
     def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
-        """Return how much of the log-likelihood of records new agreed models would lose; None of targets."""
+        """Return the mean log-loss of untrained agreed models over some records; None of targets."""
         return None if self.settings.targets else self.learner.loss_of_fresh(batches)
 
     def shares(self) -> dict[str, float]:

@@ -133,10 +133,8 @@ class NativeLearner:
     def __post_init__(self) -> None:
         settings = self.settings
         ferns = settings.ferns
-        self.mixture, self.agreed_mixture = Mixture(len(settings.experts)), Mixture(len(settings.agreed_experts))
-        self.near = Neighbours() if settings.neighbours else None
-        self.own = self._new_own() if settings.last_answer else None
-        self.last = LastAnswer(settings.targets) if settings.last_answer else None
+        self._forget_own()
+        self.agreed_mixture = Mixture(len(settings.agreed_experts))
         self._ferns = self.shared.ferns(Ferns(settings.seed), ())
         self._kinds = Kinds(settings.sees, settings.rates, ferns.start, ferns.stop - ferns.start)
         nothing, none = NativeState.none(settings), np.zeros(0)
@@ -146,6 +144,14 @@ class NativeLearner:
         self._agreed = nothing
         self.begin(replace(nothing, table=nothing.table[:0].copy()), np.zeros(0, np.int64))
         self._load()
+
+    def _forget_own(self) -> None:
+        """Begin all that the client alone knows: how it mixes, its last records, its own model, and last answers."""
+        settings = self.settings
+        self.mixture = Mixture(len(settings.experts))
+        self.near = Neighbours() if settings.neighbours else None
+        self.own = self._new_own() if settings.last_answer else None
+        self.last = LastAnswer(settings.targets) if settings.last_answer else None
 
     def _new_own(self) -> OwnModel:
         return OwnModel(self.settings.targets, self.settings.has_ferns, self.settings.seed)
@@ -259,10 +265,8 @@ class NativeLearner:
         if agreed.begun <= self._agreed.begun:
             return False
         self._table.changes.arguments, self._last_prediction = None, None
-        self.mixture, self.rest = Mixture(len(self.settings.experts)), Rest()
-        self.near = Neighbours() if self.settings.neighbours else None
-        self.own = self._new_own() if self.settings.last_answer else None
-        self.last = LastAnswer(self.settings.targets) if self.settings.last_answer else None
+        self.rest = Rest()
+        self._forget_own()
         return True
 
     def _trained_by_others(self, agreed: NativeState) -> float:

@@ -218,11 +218,9 @@ class Choice:
     def _candidates(self) -> Ask | None:
         models = [self._live_model(name, W) for name, W in self.candidates.items()]
         fitted = [replace(self._live_model(name, W), trained=False) for name, W in self.relabel.items()]
-        return (
-            Ask((*models, *fitted), tuple(self.relabel), self._asks_fresh and not self.fresh)
-            if models or fitted
-            else None
-        )
+        if not models and not fitted:
+            return None
+        return Ask((*models, *fitted), tuple(self.relabel), self._asks_fresh and not self.fresh)
 
     @property
     def _asks_fresh(self) -> bool:
