@@ -289,7 +289,7 @@ class AtClient(abc.ABC):
             How much more coarsely numbers are rounded, by the same draws, to take fewer bytes: at most `coarsest`.
         """
 
-    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
+    def untrained_loss(self, batches: Sequence[Batch]) -> float | None:
         """Return the mean log-loss of untrained models over some records, each predicted and then learnt, in nats.
 
         It is compared with the mean of `loss` of what is learnt. None: these models are not compared.

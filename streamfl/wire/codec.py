@@ -41,8 +41,9 @@ RARE = frozenset(
         "disclosed",
         "extremes",
         "own_parts",
-        "fresh",
-        "begun",
+        "wants_untrained_loss",
+        "untrained_loss",
+        "times_begun_again",
     }
 )
 

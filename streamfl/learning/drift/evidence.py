@@ -62,10 +62,10 @@ class RoundEvidence:
     clients: Mapping[str, ClientEvidence] = field(default_factory=dict)  # the measurements of each client, by name
     live: tuple[LiveModel, ...] = ()  # the live models before their steps
     serves: str = ""  # the name of the model that served all clients but those apart
-    # The mean log-loss of what online models answered together, over the clients that count, divided by `loss_bound`
-    # and at most 1 at each; None if it is not known.
-    answers: float | None = None
-    answered: frozenset[str] = frozenset()  # these clients
+    # The mean log-loss of the agreed online models over the clients that are compared, divided by `loss_bound` and at
+    # most 1 at each; None if it is not known.
+    online_loss: float | None = None
+    clients_compared: frozenset[str] = frozenset()  # those whose models are those of all, and whose loss is known
     # After an alarm: features that surely differ from those since held-out records have been gathered; empty if it
     # is not known.
     moved: tuple[FeatureMoved, ...] = ()

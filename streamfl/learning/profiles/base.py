@@ -69,7 +69,7 @@ class Restart:
     concept column a becomes the old column pi(a), as in a relabelled model that is chosen. Where there was a choice,
     `scores` has the mean score of each candidate, and `clients_better` says at how many clients the chosen one
     was better than the model that had served, and of how many. `begins_again` says that online models begin again,
-    because new ones would have answered the round better.
+    because untrained ones predict the round better.
     """
 
     round: int
@@ -94,7 +94,7 @@ class Ask:
     models: tuple[LiveModel, ...]  # the models to score; those with `trained` are also stepped
     # Names of those for which clients also measure how well each label fits the outputs.
     relabel: tuple[str, ...] = ()
-    fresh: bool = False  # whether clients also say how well new online models would have done
+    wants_untrained_loss: bool = False  # whether clients also send `Scores.untrained_loss`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,8 +108,8 @@ class Answer:
     # label a.
     relabelling: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
 
-    # By client, what a record lost more with new online models than with those that answered, in nats.
-    fresh: Mapping[str, float] = field(default_factory=dict)
+    # By client, what a record lost more with untrained online models than with those of the federation, in nats.
+    untrained_excess: Mapping[str, float] = field(default_factory=dict)
 
 
 class Deliberation(Protocol):

@@ -196,9 +196,9 @@ class NativeAtClient(AtClient):
         learnt = self.learner.learnt(client, self.version, measured=measured, coarser=coarser)
         return self.learner.as_sent(learnt)
 
-    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
+    def untrained_loss(self, batches: Sequence[Batch]) -> float | None:
         """Return the mean log-loss of untrained agreed models over some records; None of targets."""
-        return None if self.settings.targets else self.learner.loss_of_fresh(batches)
+        return None if self.settings.targets else self.learner.untrained_loss(batches)
 
     def shares(self) -> dict[str, float]:
         """Return the share of each expert in the predictions, by name; they sum to 1."""

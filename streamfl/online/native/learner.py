@@ -45,7 +45,7 @@ from streamfl.protocol.messages.decision_rule import together
 from streamfl.protocol.moments import NOTHING, Moments
 from streamfl.protocol.native.change import NativeChange
 from streamfl.protocol.native.extremes import Extremes, believed, extremes, of_all
-from streamfl.protocol.native.learnt import NativeLearnt, rounded, sends_moments
+from streamfl.protocol.native.learnt import NativeLearnt, round_loss, sends_moments
 from streamfl.protocol.native.mixed import AgreedMixture
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.pairs import in_turn
@@ -178,17 +178,17 @@ class NativeLearner:
     @property
     def loss(self) -> float | None:
         """Return the agreed mixture's sum of log-losses over the records since `begin`, in nats; None of targets."""
-        return None if self.settings.targets else rounded(float(self._table.changes.touched.counted["loss"][0]))
+        return None if self.settings.targets else round_loss(float(self._table.changes.touched.counted["loss"][0]))
 
-    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
+    def untrained_loss(self, batches: Sequence[Batch]) -> float | None:
         """Return the mean `loss` of agreed models that know nothing but the labels, and learn these records."""
-        fresh = NativeLearner(self.settings.agreed_only)
-        nothing = NativeState.none(fresh.settings)
+        untrained = NativeLearner(self.settings.agreed_only)
+        nothing = NativeState.none(untrained.settings)
         nothing = replace(nothing, table=nothing.table[:0].copy()).grown((), self._agreed.labels)
-        fresh.begin(nothing, np.zeros(0, np.int64))
+        untrained.begin(nothing, np.zeros(0, np.int64))
         for batch in batches:
-            fresh.learn(batch.features, batch.X, batch.y, batch.labels)
-        return None if fresh.loss is None else rounded(fresh.loss / max(1, fresh.records))
+            untrained.learn(batch.features, batch.X, batch.y, batch.labels)
+        return None if untrained.loss is None else round_loss(untrained.loss / max(1, untrained.records))
 
     # --- rounds --------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class NativeLearner:
 
     def forget_if_begun_again(self, agreed: NativeState) -> bool:
         """Forget what the client alone knows, if the models of an agreed state have begun again; tell whether."""
-        if agreed.begun <= self._agreed.begun:
+        if agreed.times_begun_again <= self._agreed.times_begun_again:
             return False
         self._table.changes.arguments, self._last_prediction = None, None
         self.rest = Rest()

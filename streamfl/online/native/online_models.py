@@ -86,7 +86,9 @@ class NativeOnlineModels(OnlineModels[NativeState, NativeLearnt]):
         Native models forget on their own, so most restarts only rename labels. They begin again if that is better.
         """
         if renewal is not None and renewal.begins_again:
-            return replace(self.initial(labels).grown((), labels), begun=agreed.begun + 1), None
+            return replace(
+                self.initial(labels).grown((), labels), times_begun_again=agreed.times_begun_again + 1
+            ), None
         renamed = None if renewal is None else renewal.renamed
         merged = after_round(agreed, learnt, labels, self.settings, apart=apart, renamed=renamed, way=self.way)
         return with_branches(agreed, learnt, branches, *merged)

@@ -26,7 +26,7 @@ class Score(Message):
     stage: int = 1  # a counter, from 1: what is asked for may depend on the answers of the stage before
     # The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     relabel: tuple[str, ...] = ()
-    fresh: bool = False  # whether clients also say how well new online models would have done
+    wants_untrained_loss: bool = False  # whether clients also send `Scores.untrained_loss`
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,6 +50,6 @@ class Scores(Message):
     # probability of label b and K the number of labels; shape (labels, labels), in nats.
     relabelling: Mapping[str, FloatArray] = field(default_factory=dict)
     sums: str = ""  # as in `Update`
-    # The mean log-loss over its records of new online models that learn them one by one, in nats; to be compared with
-    # that of `NativeLearnt.loss`. None if it was not asked for, or the models are not compared.
-    fresh: float | None = None
+    # The mean log-loss over its records of untrained online models that learn them one by one, in nats. Compared with
+    # the mean of `NativeLearnt.loss`. None if it was not asked for, or the models are not compared.
+    untrained_loss: float | None = None

@@ -20,10 +20,10 @@ from streamfl.protocol.native.steps import Steps
 MOST_LOST = 20.0
 
 
-def rounded(loss: float) -> float:
+def round_loss(loss: float) -> float:
     """Return a sum of losses as it is sent.
 
-    >>> rounded(100.0 / 3.0)
+    >>> round_loss(100.0 / 3.0)
     33.25
     """
     return float(in_bits(np.array(loss)))

@@ -73,7 +73,7 @@ class NativeState:
     # The least and the largest target of all clients since the beginning; empty before any, if those of some are not
     # known, and for labels.
     extremes: Extremes = ()
-    begun: int = 0  # how often they have begun again
+    times_begun_again: int = 0  # a client that knows fewer forgets its own models
 
     def __post_init__(self) -> None:
         """Hold the table in 32 bits; a message may bring 64."""

@@ -291,18 +291,25 @@ def test_labels_of_other_clients_do_not_count_in_a_choice_about_some() -> None:
 # --- whether online models begin again -----------------------------------------------------------------------------
 
 
-def about(cause: str, fresh: Mapping[str, float], records: Mapping[str, int]) -> Choice:
+def about(cause: str, excess: Mapping[str, float], records: Mapping[str, int]) -> Choice:
     """Return a choice after an alarm, once clients have said what new online models lost more."""
     clients = {c: ClientEvidence(n, {"step 16": 0.5 * n}) for c, n in records.items()}
     observed = RoundEvidence(
-        7, sum(records.values()), {}, 1.0, BOUND, clients=clients, answers=0.4, answered=frozenset(clients)
+        7,
+        sum(records.values()),
+        {},
+        1.0,
+        BOUND,
+        clients=clients,
+        online_loss=0.4,
+        clients_compared=frozenset(clients),
     )
-    made = Choice(Alarm(cause, 12.0, 9.2, 7), observed, (), {"scratch": 0.0 * W}, {}, 4.0, worse=True)
+    made = Choice(Alarm(cause, 12.0, 9.2, 7), observed, (), {"scratch": 0.0 * W}, {}, 4.0, is_suspected=True)
     asked = made.ask()
     assert asked is not None
-    assert asked.fresh
+    assert asked.wants_untrained_loss
     models = {model.name: ModelEvidence(0.5, 0.5, W) for model in asked.models}
-    made.answer(Answer(models, clients, fresh=fresh))
+    made.answer(Answer(models, clients, untrained_excess=excess))
     return made
 
 
@@ -310,7 +317,7 @@ FIVE = dict.fromkeys(("c0", "c1", "c2", "c3", "c4"), 100)
 
 
 @pytest.mark.parametrize(
-    ("fresh", "begins_again"),
+    ("excess", "begins_again"),
     [
         ({"c0": -0.1, "c1": -0.1, "c2": -0.1, "c3": 0.1, "c4": 0.1}, True),
         ({"c0": -0.1, "c1": -0.1, "c2": 0.05, "c3": 0.05, "c4": 0.05}, False),  # better over all, but at two of five
@@ -325,15 +332,15 @@ FIVE = dict.fromkeys(("c0", "c1", "c2", "c3", "c4"), 100)
     ],
 )
 def test_online_models_begin_again_if_new_ones_are_better_at_most_clients(
-    fresh: Mapping[str, float], begins_again: bool
+    excess: Mapping[str, float], begins_again: bool
 ) -> None:
-    assert about("excess", fresh, FIVE).begins_again is begins_again
+    assert about("excess", excess, FIVE).begins_again is begins_again
 
 
 def test_clients_count_by_their_records() -> None:
-    fresh = {"c0": -0.1, "c1": -0.1, "c2": 0.1}
-    assert about("excess", fresh, {"c0": 100, "c1": 100, "c2": 100}).begins_again
-    assert not about("excess", fresh, {"c0": 100, "c1": 100, "c2": 300}).begins_again
+    excess = {"c0": -0.1, "c1": -0.1, "c2": 0.1}
+    assert about("excess", excess, {"c0": 100, "c1": 100, "c2": 100}).begins_again
+    assert not about("excess", excess, {"c0": 100, "c1": 100, "c2": 300}).begins_again
 
 
 def test_if_new_online_models_are_no_better_nothing_else_is_asked() -> None:
@@ -345,11 +352,11 @@ def test_if_new_online_models_are_no_better_nothing_else_is_asked() -> None:
     asked = made.ask()
     assert asked is not None
     assert [(model.name, model.trained) for model in asked.models] == [("scratch", True)]
-    assert not asked.fresh
+    assert not asked.wants_untrained_loss
 
 
 @pytest.mark.parametrize(
-    ("alarm", "worse"),
+    ("alarm", "is_suspected"),
     [
         (Alarm("excess", 12.0, 9.2, 7), False),
         (Alarm("excess", 12.0, 9.2, 7, ("c0",), local=True), True),
@@ -358,8 +365,10 @@ def test_if_new_online_models_are_no_better_nothing_else_is_asked() -> None:
         (Alarm("answers", 12.0, 9.2, 7, wanted="scratch"), True),
     ],
 )
-def test_it_is_not_asked_of_some_clients_alone_nor_where_an_epoch_begins_anyway(alarm: Alarm, worse: bool) -> None:
-    observed = RoundEvidence(7, 100, {}, 1.0, BOUND, answers=0.4)
-    asked = Choice(alarm, observed, (), {"scratch": 0.0 * W}, {}, 4.0, worse=worse).ask()
+def test_it_is_not_asked_of_some_clients_alone_nor_where_an_epoch_begins_anyway(
+    alarm: Alarm, is_suspected: bool
+) -> None:
+    observed = RoundEvidence(7, 100, {}, 1.0, BOUND, online_loss=0.4)
+    asked = Choice(alarm, observed, (), {"scratch": 0.0 * W}, {}, 4.0, is_suspected=is_suspected).ask()
     assert asked is not None
-    assert not asked.fresh
+    assert not asked.wants_untrained_loss

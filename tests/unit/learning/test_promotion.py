@@ -39,8 +39,8 @@ class World:
         self.held: dict[str, list[tuple[int, float | None]]] = {client: [] for client in CLIENTS}
         self.gone: set[str] = set()
         self.moved: tuple[FeatureMoved, ...] = ()
-        self.answers: float | None = None  # the mean loss of what online models answer
-        self.fresh = 0.1  # what a record loses more with new ones
+        self.online_loss: float | None = None  # the mean loss of what online models answer
+        self.untrained_excess = 0.1  # what a record loses more with new ones
         self.t = 0
         self.asked: list[int] = []  # the rounds about which it was asked how new online models would have done
         self.chosen: list[str] = []
@@ -98,8 +98,8 @@ class World:
             played,
             clients=parts,
             moved=self.moved,
-            answers=self.answers,
-            answered=frozenset(parts),
+            online_loss=self.online_loss,
+            clients_compared=frozenset(parts),
         )
 
     def _part(self, client: str, plan: RoundPlan) -> ClientEvidence:
@@ -130,9 +130,9 @@ class World:
             if c not in self.gone
         }
         parts = {c: ClientEvidence(RECORDS, by) for c, by in losses.items() if by}
-        fresh = dict.fromkeys(parts, self.fresh) if ask.fresh else {}
-        self.asked += [self.t] if ask.fresh else []
-        return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts, fresh=fresh)
+        excess = dict.fromkeys(parts, self.untrained_excess) if ask.wants_untrained_loss else {}
+        self.asked += [self.t] if ask.wants_untrained_loss else []
+        return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts, untrained_excess=excess)
 
 
 def score(W: FloatArray, theta: float | None) -> float:
@@ -668,7 +668,7 @@ def test_a_branch_s_model_is_a_candidate_as_it_was_before_the_alarm_s_records() 
 def answering(loss: float = 0.2) -> World:
     """Return a world after twenty quiet rounds, in which online models answer."""
     world = World()
-    world.answers = loss
+    world.online_loss = loss
     assert world.play(20) == []
     assert world.asked == []
     return world
@@ -676,7 +676,7 @@ def answering(loss: float = 0.2) -> World:
 
 def test_worse_answers_begin_an_epoch_and_online_models_if_new_ones_are_better() -> None:
     world = answering()
-    world.answers, world.fresh = 0.5, -0.1
+    world.online_loss, world.untrained_excess = 0.5, -0.1
     (restart,) = world.play()
     assert isinstance(restart, Restart)
     assert (restart.round, restart.alarm.cause, restart.alarm.since) == (21, "answers", 21)
@@ -684,23 +684,23 @@ def test_worse_answers_begin_an_epoch_and_online_models_if_new_ones_are_better()
     assert world.play(20) == []
 
 
-def test_worse_answers_are_looked_at_twice_and_decide_nothing_if_new_models_are_no_better() -> None:
+def test_worse_answers_are_asked_about_twice_and_decide_nothing_if_new_models_are_no_better() -> None:
     world = answering()
-    world.answers = 0.5
+    world.online_loss = 0.5
     assert world.play(20) == []
     assert world.asked == [21, 22]
     assert world.profile.epoch == 1
     # The level of now is the usual one.
-    world.answers = 0.8
+    world.online_loss = 0.8
     assert world.play(20) == []
     assert world.asked == [21, 22, 41, 42]
 
 
 def test_after_drift_in_the_middle_of_a_round_the_next_one_decides() -> None:
     world = answering()
-    world.answers = 0.5
+    world.online_loss = 0.5
     assert world.play() == []
-    world.answers, world.fresh = 0.2, -0.1
+    world.online_loss, world.untrained_excess = 0.2, -0.1
     (restart,) = world.play()
     assert isinstance(restart, Restart)
     assert (restart.round, restart.alarm.cause, restart.alarm.since) == (22, "answers", 21)
@@ -709,21 +709,21 @@ def test_after_drift_in_the_middle_of_a_round_the_next_one_decides() -> None:
 def test_inputs_explain_no_alarm_after_which_online_models_begin_again() -> None:
     alarm = Alarm("excess", 10.0, 9.2, since=21)
     world = answering()
-    world.moved, world.answers, world.fresh = HEAT, 0.5, -0.1
+    world.moved, world.online_loss, world.untrained_excess = HEAT, 0.5, -0.1
     restart = world.raised(alarm)
     assert isinstance(restart, Restart)
     assert restart.begins_again
     # If they do in the round after it, too.
     world = answering()
-    world.moved, world.answers = HEAT, 0.5
+    world.moved, world.online_loss = HEAT, 0.5
     assert isinstance(world.raised(alarm), InputsMoved)
-    world.fresh = -0.1
+    world.untrained_excess = -0.1
     (later,) = world.play()
     assert isinstance(later, Restart)
     assert (later.round, later.alarm.cause, later.begins_again) == (22, "answers", True)
     # Where online models answer as before, clients are not asked.
     world = answering()
-    world.moved, world.fresh = HEAT, -0.1
+    world.moved, world.untrained_excess = HEAT, -0.1
     assert isinstance(world.raised(alarm), InputsMoved)
     assert world.play(5) == []
     assert world.asked == []
@@ -742,9 +742,9 @@ def test_online_models_take_over_new_names_rather_than_begin_again(chosen: str) 
     world = answering()
     world.plan()
     observed = RoundEvidence(
-        21, 100, {}, clients={"c00": ClientEvidence(100, {})}, answers=0.5, answered=frozenset({"c00"})
+        21, 100, {}, clients={"c00": ClientEvidence(100, {})}, online_loss=0.5, clients_compared=frozenset({"c00"})
     )
-    choice = Choice(Alarm("excess", 10.0, 9.2, since=21), observed, (), {}, {}, 1.0, fresh={"c00": -0.1})
+    choice = Choice(Alarm("excess", 10.0, 9.2, since=21), observed, (), {}, {}, 1.0, untrained_excess={"c00": -0.1})
     choice.stepped, choice.losses = {chosen: SCRATCH}, {chosen: {"c00": 1.0}}
     choice.permutation = choice.renames = (1, 0)
     restart = world.profile.conclude(choice)
@@ -756,7 +756,7 @@ def test_while_clients_are_latched_nobody_watches_the_answers() -> None:
     world = answering()
     world.drift(None, FEW)
     assert states(world.play()) == ["latched"]
-    world.answers, world.fresh = 0.5, -0.1
+    world.online_loss, world.untrained_excess = 0.5, -0.1
     world.play()
     assert world.profile.latch is not None
     assert world.asked == []

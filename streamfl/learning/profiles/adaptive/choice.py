@@ -23,7 +23,7 @@ SURE = 2.0
 # docs/choices.md, "When only the inputs move".
 MARGIN = 0.01
 
-# The cause of an alarm about what online models answered.
+# The cause of an alarm about the loss of online models.
 ANSWERS = "answers"
 
 # The rounding error that a mean score may have. docs/choices.md, "Bounds and rounding".
@@ -69,7 +69,7 @@ class Choice:
     eta: float
     whitened: bool = True
     clients: tuple[str, ...] | None = None  # the clients concerned; None means all
-    worse: bool = False  # whether online models answered worse: then new ones may be better
+    is_suspected: bool = False  # whether online models have come to predict worse: untrained ones may be better
     earlier: tuple[str, ...] = ()  # names of candidates that served earlier in this epoch, on other inputs
     # By candidate scored so far, the model after its step.
     stepped: dict[str, FloatArray] = field(default_factory=dict)
@@ -78,8 +78,8 @@ class Choice:
     fitting: LiveModel | None = None
     permutation: tuple[int, ...] = ()  # the permutation of labels that gives the relabelled candidate
 
-    # By client, what a record lost more with new online models than with those that answered, in nats.
-    fresh: dict[str, float] = field(default_factory=dict)
+    # By client, what a record lost more with untrained online models than with those of the federation, in nats.
+    untrained_excess: dict[str, float] = field(default_factory=dict)
 
     # A permutation that surely improves the model from before the alarm, whatever is chosen. Online
     # models take it over: they know the same concept, and have no older state to recall.
@@ -109,7 +109,7 @@ class Choice:
                 self.stepped[name] = evidence.stepped
             elif name not in self.relabel:
                 self._add(name, evidence, answer.clients)
-        self.fresh |= answer.fresh
+        self.untrained_excess |= answer.untrained_excess
         if self._candidates in self._questions[self.stage : self.stage + 1]:
             self.fitting = self._best_relabelled(answer)
         ends = not answer.models or self.is_unfounded
@@ -146,19 +146,19 @@ class Choice:
 
     @property
     def begins_again(self) -> bool:
-        """Tell whether new online models answer the round better: at most clients, with most of its records.
+        """Tell whether untrained online models predict the round better: at most clients, with most of its records.
 
         Whoever does not say is against it. So no minority can bring it about; more than half of those that count,
         with more than half of their records, can whatever the others say.
         """
-        counted = self.observed.answered
-        better = {c for c in counted if self.fresh.get(c, 0.0) < 0.0}
+        counted = self.observed.clients_compared
+        better = {c for c in counted if self.untrained_excess.get(c, 0.0) < 0.0}
         records = sum(map(self._records, counted))
         return 2 * len(better) > len(counted) and 2 * sum(map(self._records, better)) > records
 
     @property
     def is_unfounded(self) -> bool:
-        """Tell whether the answers became worse, and new online models would not have been better."""
+        """Tell whether only online models are suspected, and untrained ones are no better."""
         return self.alarm.cause == ANSWERS and not self.alarm.wanted and not self.begins_again
 
     @property
@@ -207,26 +207,26 @@ class Choice:
 
     @property
     def _questions(self) -> tuple[Callable[[], Ask | None], ...]:
-        first = (self._whether_founded,) if self.alarm.cause == ANSWERS and self._asks_fresh else ()
+        first = (self._whether_founded,) if self.alarm.cause == ANSWERS and self._wants_untrained_loss else ()
         return *first, self._candidates, self._relabelled, self._step
 
     def _whether_founded(self) -> Ask:
-        """Ask whether new online models are better, which costs few bytes, before anything else."""
+        """Ask whether untrained online models are better, which costs few bytes, before anything else."""
         nothing = self._live_model("scratch", self.candidates["scratch"])
-        return Ask((replace(nothing, trained=False),), fresh=True)
+        return Ask((replace(nothing, trained=False),), wants_untrained_loss=True)
 
     def _candidates(self) -> Ask | None:
         models = [self._live_model(name, W) for name, W in self.candidates.items()]
         fitted = [replace(self._live_model(name, W), trained=False) for name, W in self.relabel.items()]
         if not models and not fitted:
             return None
-        return Ask((*models, *fitted), tuple(self.relabel), self._asks_fresh and not self.fresh)
+        return Ask((*models, *fitted), tuple(self.relabel), self._wants_untrained_loss and not self.untrained_excess)
 
     @property
-    def _asks_fresh(self) -> bool:
-        """Tell whether it is asked if online models should begin again."""
+    def _wants_untrained_loss(self) -> bool:
+        """Tell whether clients are asked how much untrained online models lose."""
         ordered = self.alarm.wanted or self.alarm.cause in {"new-label", "operator"}
-        return self.worse and not (self.alarm.local or ordered)
+        return self.is_suspected and not (self.alarm.local or ordered)
 
     def _relabelled(self) -> Ask | None:
         return None if self.fitting is None else Ask((self.fitting,))

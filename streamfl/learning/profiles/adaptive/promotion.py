@@ -38,7 +38,7 @@ NEVER = -64.0
 
 SCOUT = "scout"
 
-# The test of what online models answered: a false alarm costs two questions to clients, so it may alarm often.
+# The test of the loss of online models: a false alarm costs two questions to clients, so it may alarm often.
 # docs/choices.md, "When online models begin again".
 ANSWERS_RUN, ANSWERS_WINDOW, VARIANCE = 0.3, 25, 1.0 / 16.0
 
@@ -48,7 +48,7 @@ GLOBAL = 5.0
 
 
 def watch_of_answers() -> GLRDetector:
-    """Return the test that finds that online models answer worse."""
+    """Return the test that finds that online models predict worse."""
     return GLRDetector(run_length=ANSWERS_RUN, window=ANSWERS_WINDOW)
 
 
@@ -75,11 +75,11 @@ class Promotion(Profile):
     # The detector of changes in the mix of labels, and its alarm of the last round.
     class_mix: ClassMix = field(default_factory=ClassMix)
     noticed: Alarm | None = None
-    # The detector of worse answers of online models, which the models of rounds need not feel.
+    # The detector of online models that predict worse, which the models of rounds need not feel.
     answers: GLRDetector = field(default_factory=watch_of_answers)
-    # Its alarm of the last round, or of the one before if that is `looked` at once more; None if there is none.
-    worse: Alarm | None = None
-    looked: bool = False
+    # Its alarm of the last round, or of the one before if clients are asked again; None if there is none.
+    suspicion: Alarm | None = None
+    asked_again: bool = False
     profile: Literal["adaptive"] = "adaptive"
     # The number of the epoch, from 1. A restart begins the next.
     epoch: int = 1
@@ -145,7 +145,7 @@ class Promotion(Profile):
         self.noticed = mixed if alarm is None else None  # concept drift explains a changed mix
         if self.latch is None:
             self._watch_answers(observed)
-            alarm = self.worse if alarm is None else alarm
+            alarm = self.suspicion if alarm is None else alarm
         self.trail.keep(observed.round, self.main.incumbent)
         scratch = np.zeros_like(observed.models[serving].stepped)
         for branch in self.branches:
@@ -175,20 +175,20 @@ class Promotion(Profile):
             whitened=self.ladder.whitened,
             clients=alarm.clients if alarm.local else None,
             earlier=self.pool.of_epoch(self.epoch),
-            worse=self.worse is not None,
+            is_suspected=self.suspicion is not None,
         )
 
     def conclude(self, deliberation: Deliberation) -> Decision | None:
         """Begin an epoch with the chosen model, latch the clients that drifted alone, or follow the inputs.
 
-        Nothing is decided if answers became worse, and new online models would not have been better.
+        Nothing is decided if only online models are suspected, and untrained ones are no better.
         """
         if not isinstance(deliberation, Choice):
             raise BrokenInvariantError("a deliberation of another profile")
         if deliberation.alarm.local:
             return self._latch_clients(deliberation)
         if deliberation.is_unfounded:
-            self._look_again()
+            self._ask_again_once()
             return None
         if self.latch is None and not deliberation.begins_again and deliberation.is_explained_by_inputs:
             return self._continue_epoch(deliberation)
@@ -255,22 +255,22 @@ class Promotion(Profile):
         return None
 
     def _watch_answers(self, observed: RoundEvidence) -> None:
-        """Find out whether what online models answered became worse."""
-        if observed.answers is None:
+        """Test whether the loss of online models has risen."""
+        if observed.online_loss is None:
             return
-        alarm = self.answers.test(observed.round, observed.answers, VARIANCE / max(1, observed.records))
-        if self.worse is None and alarm is not None:
-            self.worse = replace(alarm, cause=ANSWERS)
+        alarm = self.answers.test(observed.round, observed.online_loss, VARIANCE / max(1, observed.records))
+        if self.suspicion is None and alarm is not None:
+            self.suspicion = replace(alarm, cause=ANSWERS)
 
-    def _look_again(self) -> None:
-        """If online models answered worse, and new ones were no better, look once more in the next round."""
-        if self.looked:
+    def _ask_again_once(self) -> None:
+        """If online models are suspected, and untrained ones were no better, ask once more about the next round."""
+        if self.asked_again:
             self._forget_answers()
-        self.looked = self.worse is not None
+        self.asked_again = self.suspicion is not None
 
     def _forget_answers(self) -> None:
         self.answers.reset()
-        self.worse, self.looked = None, False
+        self.suspicion, self.asked_again = None, False
 
     def _is_return(self, clients: Collection[str]) -> bool:
         """Return whether all these clients are on branches whose clients are like all others again; mark these."""
@@ -345,7 +345,7 @@ class Promotion(Profile):
         self.main.reset(W, np.zeros_like(W))
         self.held_since = t + 1
         self.detector.reset()
-        self._look_again()
+        self._ask_again_once()
         return InputsMoved(
             round=t,
             epoch=self.epoch,

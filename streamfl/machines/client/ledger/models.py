@@ -135,9 +135,9 @@ class ClientModels:
             else self.online.learnt(limits, self.client, measured=opened.asks.of(self.client), coarser=coarser)
         )
 
-    def loss_of_fresh(self, batches: Sequence[Batch]) -> float | None:
-        """Return what new online models would lose on a round's records: see `AtClient.loss_of_fresh`."""
-        return None if self.online is None else self.online.loss_of_fresh(batches)
+    def untrained_loss(self, batches: Sequence[Batch]) -> float | None:
+        """Return what untrained online models lose on a round's records: see `AtClient.untrained_loss`."""
+        return None if self.online is None else self.online.untrained_loss(batches)
 
     def served(self, opened: RoundOpened, records: RoundRecords, by_rounds: FloatArray) -> FloatArray:
         """Return the predictions of a round's records, coded like the records.

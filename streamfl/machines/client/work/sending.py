@@ -110,7 +110,7 @@ class PlainSums(PlainNumbers):
         told = sums_of_scores(scores, score, layout, registry, update.trained)
         sums = self._hidden(told, layout, update, score.stage)
         text = "" if sums is None else as_text(sums)
-        return replace(scores, losses={}, differences={}, relabelling={}, sums=text, fresh=None)
+        return replace(scores, losses={}, differences={}, relabelling={}, sums=text, untrained_loss=None)
 
     def _hidden(self, sums: IntArray, layout: Layout, update: Update, stage: int) -> IntArray | None:
         """Return sums over the records of an update with noise, if there is to be any."""

@@ -167,8 +167,8 @@ class Work:
         if not sent.update.records:
             return part.empty_scores(score, attempt)
         scores = part.scores(score, self.models.weights(score), self.earlier.history, attempt)
-        if score.fresh:
-            scores = replace(scores, fresh=self.models.loss_of_fresh(sent.batches))
+        if score.wants_untrained_loss:
+            scores = replace(scores, untrained_loss=self.models.untrained_loss(sent.batches))
         return self.sending.scores(scores, score, sent.update, part.registry)
 
     def _part(self, opened: RoundOpened, batches: tuple[Batch, ...], registry: int) -> ClientRound:

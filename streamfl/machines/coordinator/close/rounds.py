@@ -133,7 +133,7 @@ def _deliberate(
         slots=tuple(slot(model, state) for model in ask.models),
         stage=len(answers) + 1,
         relabel=ask.relabel,
-        fresh=ask.fresh,
+        wants_untrained_loss=ask.wants_untrained_loss,
     )
     models = model_messages(ask.models, state, on_grids=standing.kind.on_grids)
     unsaved.pending_alarm = PendingAlarm(closing, deliberation, asked, models, ask.models, now, answers)

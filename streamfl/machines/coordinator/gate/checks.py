@@ -169,10 +169,12 @@ def wrong_scores(scores: Scores, claim: Claim, asked: Score, fitted: int) -> str
     """
     records = claim.update.records
     if not records:
-        nothing = not (scores.losses or scores.differences or scores.relabelling) and scores.fresh is None
+        nothing = not (scores.losses or scores.differences or scores.relabelling) and scores.untrained_loss is None
         return None if nothing else "the client has scores of records, but no records"
-    if scores.fresh is not None and not (asked.fresh and 0.0 <= scores.fresh <= MOST_LOST):
-        return "the loss of new online models was not asked for, or is out of range"
+    if scores.untrained_loss is not None and not (
+        asked.wants_untrained_loss and 0.0 <= scores.untrained_loss <= MOST_LOST
+    ):
+        return "the loss of untrained online models was not asked for, or is out of range"
     slots = asked_of(scores.client, asked.slots)
     relabelled = {slot.name for slot in slots} & set(asked.relabel)
     bound = score_bound(claim.opened.known_labels)
@@ -205,7 +207,7 @@ def tells_of_records(update: Update) -> str | None:
 
 def wrong_pooled_scores(scores: Scores, update: Update, layout: Layout) -> str | None:
     """Return why the sums of scores of candidates are refused, or None; there may be none."""
-    told = scores.losses or scores.differences or scores.relabelling or scores.fresh is not None
+    told = scores.losses or scores.differences or scores.relabelling or scores.untrained_loss is not None
     if told or (scores.sums and not update.records):
         return "the message has numbers about records next to their sums"
     return wrong_sums(scores.sums, layout) if scores.sums else None

@@ -106,11 +106,11 @@ class RoundAggregation:
             },
             live=live,
             serves=serves,
-            answers=self._answers(updates, score_bound(len(known_labels))),
-            answered=frozenset(u.client for u in updates if self._counts(u)),
+            online_loss=self._online_loss(updates, score_bound(len(known_labels))),
+            clients_compared=frozenset(u.client for u in updates if self._counts(u)),
         )
 
-    def _answers(self, updates: Sequence[Update], bound: float) -> float | None:
+    def _online_loss(self, updates: Sequence[Update], bound: float) -> float | None:
         """Return the mean log-loss of what online models answered, in units of `bound`, at most 1 a client."""
         counted = [(u.records, _lost(u)) for u in updates if self._counts(u)]
         records = sum(n for n, _ in counted)
@@ -135,9 +135,9 @@ class RoundAggregation:
             {update.client: ClientEvidence(update.records, _sums(scores)) for update, scores in judges},
             {scores.client: scores.relabelling for _, scores in judges},
             {
-                update.client: scores.fresh - _lost(update)
+                update.client: scores.untrained_loss - _lost(update)
                 for update, scores in scored
-                if self._counts(update) and scores.fresh is not None
+                if self._counts(update) and scores.untrained_loss is not None
             },
         )
 

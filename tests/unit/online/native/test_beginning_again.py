@@ -13,7 +13,7 @@ from streamfl.online.native.at_client import NativeAtClient
 from streamfl.online.native.learner import NativeLearner
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.protocol.messages import OnlinePublished
-from streamfl.protocol.native.learnt import rounded
+from streamfl.protocol.native.learnt import round_loss
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.native.settings import NativeSettings
 from streamfl.wire import messages
@@ -48,20 +48,20 @@ def begin(learner: NativeLearner, state: NativeState) -> None:
 def test_the_loss_is_the_sum_of_what_the_agreed_mixture_lost_on_each_record() -> None:
     shared = AUTO.agreed_only
     learner, P = after(shared, AGREED)  # what it serves is the agreed mixture alone
-    assert learner.learnt().loss == rounded(lost(P))
+    assert learner.learnt().loss == round_loss(lost(P))
 
 
 def test_the_first_record_after_known_labels_loses_the_logarithm_of_their_number() -> None:
     learner = NativeLearner(AUTO.agreed_only)
     learner.begin(NativeState.none(learner.settings).grown((), LABELS))
     learner.learn(*drawn(1).part(0, 1))
-    assert learner.learnt().loss == rounded(math.log(3.0))
+    assert learner.learnt().loss == round_loss(math.log(3.0))
 
 
 def test_nothing_that_a_client_alone_knows_changes_the_loss() -> None:
     shared, _ = after(AUTO.agreed_only, AGREED)
     own, P = after(AUTO, AGREED)
-    assert own.learnt().loss == shared.learnt().loss != rounded(lost(P))
+    assert own.learnt().loss == shared.learnt().loss != round_loss(lost(P))
 
 
 def test_the_loss_is_of_the_records_since_the_round_began() -> None:
@@ -79,14 +79,14 @@ def test_targets_have_no_loss() -> None:
     assert learner.learnt().loss is None
 
 
-def test_a_fresh_learner_loses_what_one_without_any_past_loses() -> None:
+def test_an_untrained_learner_loses_what_one_without_any_past_loses() -> None:
     learner, _ = after(AUTO, AGREED)
-    fresh = NativeLearner(AUTO.agreed_only)
-    fresh.begin(NativeState.none(fresh.settings).grown((), LABELS))
-    P = fresh.learn(*drawn(40, seed=3).part(0, 40))
+    untrained = NativeLearner(AUTO.agreed_only)
+    untrained.begin(NativeState.none(untrained.settings).grown((), LABELS))
+    P = untrained.learn(*drawn(40, seed=3).part(0, 40))
     stream, before = drawn(40, seed=3), learner.predicted(("x", "y"), np.ones((1, 2)))
     # In two batches, and learnt as one.
-    assert learner.loss_of_fresh([stream.batch(0, 25), stream.batch(25, 40)]) == rounded(rounded(lost(P)) / 40)
+    assert learner.untrained_loss([stream.batch(0, 25), stream.batch(25, 40)]) == round_loss(round_loss(lost(P)) / 40)
     assert learner.records == 40  # it has not moved
     assert np.array_equal(learner.predicted(("x", "y"), np.ones((1, 2))), before)
 
@@ -94,31 +94,31 @@ def test_a_fresh_learner_loses_what_one_without_any_past_loses() -> None:
 def test_the_agreed_state_begins_again_and_is_published_whole() -> None:
     native = NativeOnlineModels(AUTO)
     parts = {"c0": learnt(AUTO, drawn(20), 0, 20)}
-    begun, change = native.after(AGREED, parts, LABELS, renewal=Renewal(False, (1, 0, 2), True), limits=NAMED)
-    assert (begun.seen, change) == (0, None)
-    assert state(begun) == state(replace(native.initial(LABELS).grown((), LABELS), begun=1))
-    published = native.published(begun, 7)
+    again, change = native.after(AGREED, parts, LABELS, renewal=Renewal(False, (1, 0, 2), True), limits=NAMED)
+    assert (again.seen, change) == (0, None)
+    assert state(again) == state(replace(native.initial(LABELS).grown((), LABELS), times_begun_again=1))
+    published = native.published(again, 7)
     assert published.is_whole
     assert messages.size(published) < 2000
     client = NativeAtClient(AUTO)
     client.take(published)
     client.begin(7, epoch=2)
     assert client.labels == LABELS  # it answers the first record: by the model of rounds
-    assert native.after(begun, parts, LABELS, limits=NAMED)[0].begun == 1  # and so it stays
+    assert native.after(again, parts, LABELS, limits=NAMED)[0].times_begun_again == 1  # and so it stays
 
 
 def test_a_client_begins_its_own_parts_again_with_the_agreed_state() -> None:
     learner, _ = after(AUTO, AGREED)
-    begin(learner, replace(NativeState.none(AUTO), begun=1))
+    begin(learner, replace(NativeState.none(AUTO), times_begun_again=1))
     new = NativeLearner(AUTO)
     assert learner.learn(*drawn(30).part(0, 30)).tolist() == new.learn(*drawn(30).part(0, 30)).tolist()
     # One that has missed that round begins again, too, however many records the others have learnt since.
     behind, _ = after(AUTO, AGREED)
-    later = replace(AGREED, seen=2 * AGREED.seen, begun=1)
+    later = replace(AGREED, seen=2 * AGREED.seen, times_begun_again=1)
     begin(behind, later)
-    begun = NativeLearner(AUTO)
-    begin(begun, later)
-    assert behind.learn(*drawn(30).part(0, 30)).tolist() == begun.learn(*drawn(30).part(0, 30)).tolist()
+    again = NativeLearner(AUTO)
+    begin(again, later)
+    assert behind.learn(*drawn(30).part(0, 30)).tolist() == again.learn(*drawn(30).part(0, 30)).tolist()
 
 
 def test_what_a_client_held_for_pending_records_does_not_come_back() -> None:
@@ -128,7 +128,7 @@ def test_what_a_client_held_for_pending_records_does_not_come_back() -> None:
     client.learner.learn(*drawn(40).part(0, 40))
     client.hold()
     for version, seen in ((2, 0), (3, 100)):
-        client.take(OnlinePublished(version=version, agreed=replace(AGREED, seen=seen, begun=1)))
+        client.take(OnlinePublished(version=version, agreed=replace(AGREED, seen=seen, times_begun_again=1)))
         client.begin(version, epoch=2)
         assert client.learner.near is not None
         assert client.learner.near.seen == 0
