@@ -107,22 +107,24 @@ class RoundAggregation:
             live=live,
             serves=serves,
             online_loss=self._online_loss(updates, score_bound(len(known_labels))),
-            clients_compared=frozenset(u.client for u in updates if self._counts(u)),
+            clients_compared=frozenset(u.client for u in updates if self._mean_online_loss(u) is not None),
         )
 
     def _online_loss(self, updates: Sequence[Update], bound: float) -> float | None:
         """Return the mean log-loss of what online models answered, in units of `bound`, at most 1 a client."""
-        counted = [(u.records, _lost(u)) for u in updates if self._counts(u)]
-        records = sum(n for n, _ in counted)
-        mean = math.fsum(n * min(1.0, loss / bound) for n, loss in counted) / records if records else None
-        return None if mean is None else significant(mean)
+        means = [(u.records, mean) for u in updates if (mean := self._mean_online_loss(u)) is not None]
+        records = sum(n for n, _ in means)
+        return significant(math.fsum(n * min(1.0, mean / bound) for n, mean in means) / records) if records else None
 
-    def _counts(self, update: Update) -> bool:
-        """Tell whether it is known what online models lost at a client, and they are those of all clients."""
-        learnt, left_out = update.numbers.learnt, self.apart | self.outliers
-        return (
-            bool(update.records) and update.client not in left_out and learnt is not None and learnt.loss is not None
-        )
+    def _mean_online_loss(self, update: Update) -> float | None:
+        """Return the mean log-loss of the agreed online models at a client, in nats.
+
+        None if it is not known, or not compared with that of others: at clients apart, and at outliers.
+        """
+        learnt = update.numbers.learnt
+        if not update.records or update.client in self.apart | self.outliers or learnt is None or learnt.loss is None:
+            return None
+        return float(learnt.loss) / update.records
 
     def answer(self, scored: Sequence[tuple[Update, Scores]], live: tuple[LiveModel, ...]) -> Answer:
         """Return the scores of candidates, each client's on the records of its update."""
@@ -135,9 +137,9 @@ class RoundAggregation:
             {update.client: ClientEvidence(update.records, _sums(scores)) for update, scores in judges},
             {scores.client: scores.relabelling for _, scores in judges},
             {
-                update.client: scores.untrained_loss - _lost(update)
+                update.client: scores.untrained_loss - mean
                 for update, scores in scored
-                if self._counts(update) and scores.untrained_loss is not None
+                if scores.untrained_loss is not None and (mean := self._mean_online_loss(update)) is not None
             },
         )
 
@@ -239,12 +241,6 @@ def outliers_in(
 
 def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
     return losses.loss / records, losses.proper / records
-
-
-def _lost(update: Update) -> float:
-    """Return the mean log-loss of what online models answered, if it is known."""
-    loss = None if update.numbers.learnt is None else update.numbers.learnt.loss
-    return math.nan if loss is None else loss / update.records
 
 
 def _sums(told: Numbers | Scores) -> dict[str, float]:
