@@ -178,9 +178,13 @@ class NativeLearner:
     @property
     def loss(self) -> float | None:
         """Return the agreed mixture's sum of log-losses over the records since `begin`, in nats; None of targets."""
-        return None if self.settings.targets else round_loss(float(self._table.changes.touched.counted["loss"][0]))
+        return None if self.settings.targets else round_loss(self._lost)
 
-    def untrained_loss(self, batches: Sequence[Batch]) -> float | None:
+    @property
+    def _lost(self) -> float:
+        return float(self._table.changes.touched.counted["loss"][0])
+
+    def untrained_loss(self, batches: Sequence[Batch]) -> float:
         """Return the mean `loss` of agreed models that know nothing but the labels, and learn these records."""
         untrained = NativeLearner(self.settings.agreed_only)
         nothing = NativeState.none(untrained.settings)
@@ -188,7 +192,7 @@ class NativeLearner:
         untrained.begin(nothing, np.zeros(0, np.int64))
         for batch in batches:
             untrained.learn(batch.features, batch.X, batch.y, batch.labels)
-        return None if untrained.loss is None else round_loss(untrained.loss / max(1, untrained.records))
+        return round_loss(untrained._lost / max(1, untrained.records))
 
     # --- rounds --------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ MOST_LOST = 20.0
 
 
 def round_loss(loss: float) -> float:
-    """Return a sum of losses as it is sent.
+    """Return a sum or a mean of losses as it is sent.
 
     >>> round_loss(100.0 / 3.0)
     33.25
