@@ -410,8 +410,10 @@ def _other_registry(client: str, liar: Liar) -> FromCoordinator | None:
 
 
 def _asked(client: str, liar: Liar) -> FromCoordinator:
-    slots = (Slot(name="nowhere", version=1, eta=0.1),)
-    return Score(entry=liar.entry, round=1, epoch=1, registry=1, slots=slots, stage=FAR)
+    slots = (Slot(name="nowhere", version=1, eta=0.1),)[: liar._rng.randrange(2)]
+    return Score(
+        entry=liar.entry, round=1, epoch=1, registry=1, slots=slots, stage=FAR, wants_untrained_loss=not slots
+    )
 
 
 def _refusal(client: str, liar: Liar) -> FromCoordinator:

@@ -91,7 +91,8 @@ Decisions = Sequence[Decision]
 class Ask:
     """Models to be scored on the records of the round whose alarm is deliberated."""
 
-    models: tuple[LiveModel, ...]  # the models to score; those with `trained` are also stepped
+    # The models to score; those with `trained` are also stepped. There may be none, if something else is asked for.
+    models: tuple[LiveModel, ...]
     # Names of those for which clients also measure how well each label fits the outputs.
     relabel: tuple[str, ...] = ()
     wants_untrained_loss: bool = False  # whether clients also send `Scores.untrained_loss`
@@ -120,7 +121,7 @@ class Deliberation(Protocol):
         ...
 
     def answer(self, answer: Answer) -> None:
-        """Take the clients' scores; empty if no client answered in time."""
+        """Take the clients' scores; empty if no client answered in time, or none was asked for."""
         ...
 
 

@@ -22,7 +22,8 @@ class Score(Message):
     round: int
     epoch: int
     registry: int
-    slots: tuple[Slot, ...]  # the candidates; those with `trained` need a difference as well
+    # The candidates; those with `trained` need a difference as well. None if only `untrained_loss` is wanted.
+    slots: tuple[Slot, ...]
     stage: int = 1  # a counter, from 1: what is asked for may depend on the answers of the stage before
     # The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     relabel: tuple[str, ...] = ()

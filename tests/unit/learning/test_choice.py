@@ -343,6 +343,21 @@ def test_clients_count_by_their_records() -> None:
     assert not about("excess", excess, {"c0": 100, "c1": 100, "c2": 300}).begins_again
 
 
+def test_whether_new_online_models_are_better_is_asked_without_models() -> None:
+    made = Choice(
+        Alarm("answers", 12.0, 9.2, 7),
+        RoundEvidence(7, 100, {}, 1.0, BOUND),
+        (),
+        {"scratch": 0.0 * W},
+        {},
+        4.0,
+        is_suspected=True,
+    )
+    asked = made.ask()
+    assert asked is not None
+    assert (asked.models, asked.relabel, asked.wants_untrained_loss) == ((), (), True)
+
+
 def test_if_new_online_models_are_no_better_nothing_else_is_asked() -> None:
     made = about("answers", {"c0": 0.1}, FIVE)
     assert made.is_unfounded

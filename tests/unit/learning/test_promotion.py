@@ -130,7 +130,7 @@ class World:
             if c not in self.gone
         }
         parts = {c: ClientEvidence(RECORDS, by) for c, by in losses.items() if by}
-        excess = dict.fromkeys(parts, self.untrained_excess) if ask.wants_untrained_loss else {}
+        excess = dict.fromkeys(losses, self.untrained_excess) if ask.wants_untrained_loss else {}
         self.asked += [self.t] if ask.wants_untrained_loss else []
         return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts, untrained_excess=excess)
 

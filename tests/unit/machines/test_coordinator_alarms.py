@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from unit.machines.script import answer, as_bytes, begun, broadcast, coordinator, feed, fits, join, refusals, scores
 
+from streamfl.learning.profiles.adaptive.choice import Choice
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import Coordinator
 from streamfl.machines.coordinator.saved.state import CoordinatorState
@@ -170,6 +171,49 @@ def test_scores_that_do_not_fit_are_refused(changes, reason):
     assert reason in said
     (closed,) = broadcast(feed(machine, *(scores(u, asked, 0.1) for u in updates.values())), RoundClosed)
     assert closed.refused == 1
+
+
+def asked_about_online_models(monkeypatch: pytest.MonkeyPatch) -> tuple[Coordinator, Score, dict[str, Update]]:
+    """Return a coordinator that asks whether untrained online models are better, before anything else."""
+    monkeypatch.setattr(Choice, "_questions", property(lambda choice: (choice._whether_founded,)))
+    monkeypatch.setattr(Choice, "is_unfounded", True)
+    return alarmed()
+
+
+def test_a_question_without_models_is_answered_without_scores(monkeypatch):
+    machine, asked, updates = asked_about_online_models(monkeypatch)
+    assert (asked.slots, asked.relabel, asked.wants_untrained_loss) == ((), (), True)
+    said = [
+        scores(u, asked, 0.1, untrained_loss=loss)
+        for u, loss in zip(updates.values(), (0.0, 20.0, None), strict=True)
+    ]
+    decisions = feed(machine, *said)
+    (closed,) = broadcast(decisions, RoundClosed)
+    assert (closed.records, closed.refused) == (300, 0)
+    assert broadcast(decisions, Restarted) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"untrained_loss": 20.1}, "the loss of untrained online models"),
+        ({"untrained_loss": -0.1}, "the loss of untrained online models"),
+        ({"untrained_loss": np.nan}, "the loss of untrained online models"),
+        ({"losses": {"m": SlotLosses(loss=1.0, square=1.0, proper=1.0)}}, "losses are not those of the models"),
+        ({"differences": {"m": np.zeros((2, 2))}}, "differences are not those of the models"),
+        ({"relabelling": {"m": np.zeros((2, 2))}}, "labels were not fitted to the models"),
+    ],
+)
+def test_answers_to_a_question_without_models_that_do_not_fit_are_refused(monkeypatch, changes, reason):
+    machine, asked, updates = asked_about_online_models(monkeypatch)
+    ((_, said),) = refusals(feed(machine, scores(updates["c0"], asked, 0.1, **changes)))
+    assert reason in said
+
+
+def test_a_loss_of_untrained_models_that_was_not_asked_for_is_refused():
+    machine, asked, updates = alarmed()
+    ((_, said),) = refusals(feed(machine, scores(updates["c0"], asked, 0.1, untrained_loss=0.5)))
+    assert "was not asked for" in said
 
 
 def test_scores_that_were_not_asked_for_are_refused():

@@ -102,17 +102,17 @@ class Choice:
         return None
 
     def answer(self, answer: Answer) -> None:
-        """Take the clients' scores; an empty answer ends the questions."""
-        answer = self._of_the_round(answer)
+        """Take the clients' scores; the questions end if there are none of the models that were asked about."""
+        answer, question = self._of_the_round(answer), self._questions[self.stage : self.stage + 1]
         for name, evidence in answer.models.items():
             if name in self.stepped:  # a live model: the round scored it, and now it has taken its step
                 self.stepped[name] = evidence.stepped
             elif name not in self.relabel:
                 self._add(name, evidence, answer.clients)
         self.untrained_excess |= answer.untrained_excess
-        if self._candidates in self._questions[self.stage : self.stage + 1]:
+        if self._candidates in question:
             self.fitting = self._best_relabelled(answer)
-        ends = not answer.models or self.is_unfounded
+        ends = self.is_unfounded if self._whether_founded in question else not answer.models
         self.stage = len(self._questions) if ends else self.stage + 1
 
     def best(self) -> str:
@@ -212,8 +212,7 @@ class Choice:
 
     def _whether_founded(self) -> Ask:
         """Ask whether untrained online models are better, which costs few bytes, before anything else."""
-        nothing = self._live_model("scratch", self.candidates["scratch"])
-        return Ask((replace(nothing, trained=False),), wants_untrained_loss=True)
+        return Ask((), wants_untrained_loss=True)
 
     def _candidates(self) -> Ask | None:
         models = [self._live_model(name, W) for name, W in self.candidates.items()]

@@ -246,6 +246,6 @@ class Admission:
             return None if wrong is None else Refused(scores.client, wrong, is_fault=True)
         member, model = state.members[scores.client], self.settings.learner.model
         claim = self._claim(update, member, unsaved.open_round.message, state, unsaved)
-        fitted = model.log_likelihoods(pending_alarm.live[0].W[:1]).shape[1]
+        fitted = max([model.log_likelihoods(live.W[:1]).shape[1] for live in pending_alarm.live[:1]], default=0)
         wrong = wrong_scores(scores, claim, pending_alarm.asked, fitted)
         return None if wrong is None else Refused(scores.client, wrong, is_fault=True)

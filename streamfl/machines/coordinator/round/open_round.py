@@ -240,6 +240,8 @@ def model_messages(
     which no grid foresees: weights of their models are floats of 32 bits. For a client that is alone nothing is
     rounded.
     """
+    if not models:
+        return ()
     version, registry = state.round, state.registry.version
     weights, grid = np.stack([live.W for live in models]), grid_of(models, state) if on_grids else None
     if grid is not None:
