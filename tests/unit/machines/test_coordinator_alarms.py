@@ -173,6 +173,19 @@ def test_scores_that_do_not_fit_are_refused(changes, reason):
     assert closed.refused == 1
 
 
+def test_a_client_with_far_more_records_scores_candidates_as_it_scored_live_models():
+    machine, records = coordinator(3), {"c0": 100, "c1": 100, "c2": 5000}
+    opened = begun(machine, *NAMES)
+    for t in range(QUIET):
+        decisions = feed(machine, *(answer(opened, n, loss=0.2, records=100, start=100 * t) for n in NAMES))
+        (opened,) = broadcast(decisions, RoundOpened)
+    updates = [answer(opened, n, loss=0.7, records=records[n], start=100 * QUIET) for n in NAMES]
+    (asked,) = broadcast(feed(machine, *updates, now=50.0), Score)
+    (restarted,) = broadcast(feed(machine, *(scores(u, asked, 0.1) for u in updates)), Restarted)
+    assert restarted.chosen == "scratch"
+    assert (restarted.scores["scratch"], restarted.scores["incumbent"]) == (0.1, 0.7)
+
+
 def asked_about_online_models(monkeypatch: pytest.MonkeyPatch) -> tuple[Coordinator, Score, dict[str, Update]]:
     """Return a coordinator that asks whether untrained online models are better, before anything else."""
     monkeypatch.setattr(Choice, "_questions", property(lambda choice: (choice._whether_founded,)))

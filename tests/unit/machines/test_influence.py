@@ -17,10 +17,10 @@ from streamfl.learning.local_round import Learner
 from streamfl.learning.profiles.adaptive.promotion import Promotion
 from streamfl.machines.coordinator.aggregators import AGGREGATORS
 from streamfl.machines.coordinator.round.aggregation import RoundAggregation
-from streamfl.machines.coordinator.round_kinds.bounded_influence import with_bounded_influence
+from streamfl.machines.coordinator.round_kinds.bounded_influence import bounded_scores, with_bounded_influence
 from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Softmax
-from streamfl.protocol.messages import LabelSums, Numbers, SlotLosses, Update
+from streamfl.protocol.messages import LabelSums, Numbers, Scores, SlotLosses, Update
 from streamfl.protocol.moments import Moments
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
@@ -104,6 +104,52 @@ def test_a_thousandfold_weight_counts_as_ten_middle_clients():
     assert (heavy.records, heavy.trained, heavy.numbers.new[0].count) == (1000, 1000, 1000)
     assert heavy.numbers.losses["m"].loss == pytest.approx(300.0)
     assert heavy.numbers.squared_norm == pytest.approx(2000.0)
+
+
+def scored(records: int, *, slope: float = 1.0, loss: float = 0.3) -> Scores:
+    """Return scores of one candidate, with the sums that `update` has of the live model."""
+    numbers = update("c9", slope, records, loss).numbers
+    S = np.full((2, 2), -0.5 * records)
+    return Scores(
+        client="c9",
+        attempt="1",
+        entry=1,
+        epoch=1,
+        losses=numbers.losses,
+        differences=numbers.differences,
+        relabelling={"m": S},
+    )
+
+
+def test_scores_are_of_as_many_records_as_the_update_counts():
+    # 4,000 records count as 1,000, so sums over them are a quarter: means are those of the client, 0.3 and -0.5.
+    sent = update("c9", records=4000)
+    counted = made([*honest(), sent]).updates[-1]
+    fewer = bounded_scores(scored(4000), 1.0, sent, counted, {"m"})
+    assert counted.records == 1000
+    assert (fewer.losses["m"].loss, fewer.losses["m"].square, fewer.losses["m"].proper) == (300.0, 90.0, 300.0)
+    assert fewer.losses["m"] == counted.numbers.losses["m"]
+    assert fewer.relabelling["m"].tolist() == [[-500.0, -500.0], [-500.0, -500.0]]
+    assert fewer.differences["m"].tolist() == [[1000.0, -1000.0], [500.0, -500.0]]
+    # A difference of weights is no sum; half of it counts, if the client stands out.
+    assert bounded_scores(scored(4000), 0.5, sent, counted, set()).differences["m"][0].tolist() == [2000.0, -2000.0]
+
+
+def test_steps_of_candidates_count_less_if_records_are_too_long():
+    # A squared norm of 32 a record, where eight times the middle one is 16: gradients are halved, as in the update.
+    sent = altered(update("c9"), squared_norm=3200.0)
+    result = made([*honest(), sent])
+    counted, share = result.updates[-1], result.shares["c9"]
+    halved = bounded_scores(scored(100), 1.0, sent, counted, {"m"})
+    assert halved.differences["m"][0].tolist() == [50.0, -50.0]
+    as_in_update = bounded_scores(scored(100), share, sent, counted, {"m"})
+    assert as_in_update.differences["m"].tolist() == counted.numbers.differences["m"].tolist()
+    assert halved.losses == sent.numbers.losses
+
+
+def test_scores_of_an_update_that_counts_as_it_is_are_as_they_are():
+    one = scored(100)
+    assert bounded_scores(one, 1.0, update("c9"), update("c9"), {"m"}) is one
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=6))

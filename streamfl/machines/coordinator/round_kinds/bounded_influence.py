@@ -82,9 +82,29 @@ def with_bounded_influence(
     return Bounded(counted, shares, Influence({kind: v.histories for kind, v in verdicts.items()}))
 
 
-def bounded_scores(scores: Scores, share: float) -> Scores:
-    """Return scores of candidates whose steps count as those of their client's update did."""
-    return scores if share == 1.0 else replace(scores, differences=_times(scores.differences, share))
+def bounded_scores(scores: Scores, share: float, sent: Update, counted: Update, sums: set[str]) -> Scores:
+    """Return scores of candidates as if they were of the records as which their client's update counts.
+
+    Parameters
+    ----------
+    share
+        How much of the client's steps counts, from 0 to 1.
+    sent, counted
+        The client's update, and what is left of it after `with_bounded_influence`.
+    sums
+        The candidates whose differences are sums over records.
+    """
+    part, norm = counted.records / sent.records, sent.numbers.squared_norm
+    slopes = counted.numbers.squared_norm / norm if norm else part  # of fewer records, or of shorter ones
+    if share == part == slopes == 1.0:
+        return scores
+    differences = {name: slopes * x if name in sums else x for name, x in scores.differences.items()}
+    return replace(
+        scores,
+        losses={name: _part_of(one, part) for name, one in scores.losses.items()},
+        relabelling={name: part * S for name, S in scores.relabelling.items()},
+        differences=_times(differences, share),
+    )
 
 
 def _judged_steps(

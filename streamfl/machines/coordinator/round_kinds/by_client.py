@@ -35,7 +35,11 @@ class ClientUpdates(RoundKind):
     def count_scores(
         self, alarm: PendingAlarm, scores: Mapping[str, Scores], enquiry: Enquiry | None, registry: Registry
     ) -> Sequence[tuple[Update, Scores]]:
-        """Return each client's scores; steps of candidates count as much as those of its update did."""
-        counted = alarm.closing.counted
-        shares = {client: bounded_scores(one, counted.shares.get(client, 1.0)) for client, one in scores.items()}
-        return [(update, shares[update.client]) for update in counted.updates if update.client in scores]
+        """Return each client's scores, of as many records, and with steps that count as much, as in its update."""
+        counted, sent = alarm.closing.counted, alarm.closing.updates
+        sums = {model.name for model in alarm.live if model.whitened}
+        return [
+            (update, bounded_scores(scores[name], counted.shares.get(name, 1.0), sent[name], update, sums))
+            for update in counted.updates
+            if (name := update.client) in scores and update.records
+        ]
