@@ -227,6 +227,7 @@ def _log_finding(found: Restarted | LocalDrift | InputsMoved | InputsStuck | Not
                 statistic=round(found.statistic, 2),
                 threshold=round(found.threshold, 2),
                 chosen=found.chosen,
+                online_models_begin_again=found.online_models_begin_again,
                 clients=list(found.clients),
                 labels=list(found.labels),
                 **whereabouts(found),

@@ -43,7 +43,7 @@ RARE = frozenset(
         "own_parts",
         "wants_untrained_loss",
         "untrained_loss",
-        "times_begun_again",
+        "online_models_begin_again",
     }
 )
 

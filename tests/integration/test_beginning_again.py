@@ -47,6 +47,7 @@ NEVER = patch.object(Choice, "begins_again", PropertyMock(return_value=False))
 def test_a_federation_begins_again_in_the_round_of_the_drift_or_the_next_and_is_better_for_it() -> None:
     result = replayed()
     assert [(found.round in (DRIFT, DRIFT + 1), found.cause) for found in result.restarts] == [(True, "answers")]
+    assert result.restarts[0].online_models_begin_again
     with NEVER:
         without = replayed()
     assert without.restarts == ()
@@ -65,10 +66,11 @@ def test_an_estimator_begins_again_and_is_better_for_it() -> None:
             record = dict(zip(table.features, x, strict=True))
             hits.append(model.predict_one(record) == int(y))
             model.learn_one(record, int(y))
-        return float(np.mean(hits[2000:])), [restart["cause"] for restart in model.restarts]
+        again = [f"{one['cause']}, again {one['online_models_begin_again']}" for one in model.restarts]
+        return float(np.mean(hits[2000:])), again
 
     with_it, causes = right()
     with NEVER:
         without, none = right()
-    assert (causes, none) == (["answers"], [])
+    assert (causes, none) == (["answers, again True"], [])
     assert with_it > without + 0.02

@@ -45,6 +45,7 @@ RESTARTED = (
     "scores",
     "clients_better",
     "renamed",
+    "online_models_begin_again",
 )
 FIGURES = ["prequential", "round_start", "post_update", "no_change", "model_file", "own_file", "last_rounds"]
 

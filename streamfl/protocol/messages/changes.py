@@ -90,7 +90,7 @@ class Restarted(Finding):
     Parameters
     ----------
     cause
-        The detector's name, `new-label`, `operator`, or `answers`: online models answered worse and begin again.
+        The detector's name, `new-label`, `operator`, or `answers`: online models predicted worse than untrained ones.
     chosen
         The model that the epoch begins with: `scratch`, `incumbent`, or a candidate.
     clients
@@ -106,6 +106,9 @@ class Restarted(Finding):
     renamed
         By label, the label that its records had before, where it is sure that labels were exchanged; at most 20. Some
         30 bytes for two labels.
+    online_models_begin_again
+        Whether online models begin again untrained, because such models predicted the round better. 33 bytes if they
+        do, else none.
     """
 
     cause: str
@@ -114,6 +117,7 @@ class Restarted(Finding):
     scores: Mapping[str, float] = field(default_factory=dict)
     clients_better: tuple[int, int] = (0, 0)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    online_models_begin_again: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,11 +136,17 @@ class _MasterFL(base.Estimator):
         has by client how many of its own records came before that round, or before the last 32 rounds if it is longer
         ago, and up to the alarm. `drift` is the round in which the same drift was first found, at other clients if it
         is earlier than `round`. `scores` has the mean score of each candidate: the least is chosen.
+        `online_models_begin_again` says whether online models began again untrained.
         """
         federation = self._federation
         return [
             _found(restart, place)
-            | {"cause": restart.cause, "chosen": restart.chosen, "scores": dict(restart.scores)}
+            | {
+                "cause": restart.cause,
+                "chosen": restart.chosen,
+                "scores": dict(restart.scores),
+                "online_models_begin_again": restart.online_models_begin_again,
+            }
             for restart, place in zip(federation.restarts, federation.places, strict=True)
         ]
 

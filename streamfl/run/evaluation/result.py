@@ -151,7 +151,8 @@ class DatedRestart(DatedFinding):
 
     `scores` has the mean score of each candidate on that round's records. `chosen` had the least, unless an operator
     had asked for another. `clients_better` says at how many clients the chosen one scored better than the model that
-    had served, and of how many; `renamed` what labels were called before, if they were surely exchanged.
+    had served, and of how many; `renamed` what labels were called before, if they were surely exchanged;
+    `online_models_begin_again` whether these begin again untrained.
     """
 
     cause: str
@@ -160,6 +161,7 @@ class DatedRestart(DatedFinding):
     scores: Mapping[str, float] = Field(default_factory=dict)
     clients_better: tuple[int, int] = (0, 0)
     renamed: Mapping[str, str] = Field(default_factory=dict)
+    online_models_begin_again: bool = False
 
 
 class DatedLocalDrift(DatedFinding):

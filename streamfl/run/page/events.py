@@ -158,6 +158,7 @@ class AnnouncedChange(Event, frozen=True, tag="change"):
     # The features that moved, with their means before and since, and at how many clients; 0 is all.
     moved: tuple[tuple[str, float | None, float | None, int], ...] = ()
     stuck: tuple[tuple[str, str, float | None], ...] = ()  # stuck sensors, their clients and values
+    online_models_begin_again: bool = False  # with a restart
 
 
 class Over(Event, frozen=True, tag="over"):
@@ -391,6 +392,7 @@ def change_of(found: Dated, at: int = 0, clients: int | None = None) -> Announce
         statistic=finite(found.statistic),
         threshold=finite(found.threshold),
         chosen=drift.chosen if drift else "",
+        online_models_begin_again=isinstance(found, DatedRestart) and found.online_models_begin_again,
         state=found.state if isinstance(found, DatedLocalDrift) else "",
         clients=concerned[:LISTED],
         of_clients=len(concerned),

@@ -261,6 +261,7 @@ def _drift(card: Card, view: View) -> Sections:
         "sentence": change.sentence,
         "cause": change.cause,
         "evidence": change.evidence,
+        "online_models_begin_again": change.online_models_begin_again,
         "chosen": card.choice.chosen,
         "chosen_words": _words(card.choice.chosen, card.change.kind),
         "candidates": [

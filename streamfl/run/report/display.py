@@ -203,7 +203,8 @@ def restart_text(restart: DatedRestart) -> str:
     Returns
     -------
     str
-        The round, the new epoch, the evidence of the alarm, and the model that the epoch starts with.
+        The round, the new epoch, the evidence of the alarm, the model that the epoch starts with, and whether online
+        models begin again.
 
     >>> text = restart_text(DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21,
     ...                        chosen="scratch", since=32, clients=("c0", "c1"), labels=()))
@@ -217,6 +218,7 @@ def restart_text(restart: DatedRestart) -> str:
     return (
         f"round {count(restart.round)}{time}  {what} since {beginning(restart)}{where}{_labels(restart.labels)}"
         f"{same_drift(restart)}: {evidence(restart)}; epoch {restart.epoch} begins with {model_named(restart.chosen)}"
+        f"{'; online models begin again' if restart.online_models_begin_again else ''}"
     )
 
 
@@ -378,9 +380,13 @@ def _budget(budget: BytesBudget) -> str:
     return f"{budget.a_record:g} bytes per record of an update: {kept}"
 
 
+def _begins_with(restart: DatedRestart) -> str:
+    return f"{restart.chosen}{', online models begin again' if restart.online_models_begin_again else ''}"
+
+
 def _restarts(restarts: Sequence[DatedRestart]) -> str:
     if not restarts:
         return "none"
-    shown = ", ".join(f"round {count(r.round)} ({r.cause}, {r.chosen})" for r in restarts[:_LISTED])
+    shown = ", ".join(f"round {count(r.round)} ({r.cause}, {_begins_with(r)})" for r in restarts[:_LISTED])
     rest = len(restarts) - _LISTED
     return f"{count(len(restarts))}: {shown}" + (f" and {count(rest)} more" if rest > 0 else "")

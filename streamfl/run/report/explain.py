@@ -99,6 +99,8 @@ def _restart(restart: DatedRestart) -> Iterator[str]:
         numbers = f"{score(restart.statistic)}; it raises an alarm above {score(restart.threshold)}"
         why = f"The drift score (detector {restart.cause}) was {numbers}"
     yield f"{why}. Epoch {restart.epoch} began with {chosen}: {model_named(restart.chosen)}."
+    if restart.online_models_begin_again:
+        yield "Online models began again, because untrained ones predicted this round better at most clients."
     if restart.scores:
         yield f"Mean loss of each candidate on the records of this round: {_ranked(restart.scores)}."
 

@@ -196,7 +196,8 @@ def _changes(result: Result) -> Iterator[Sentence]:
 def _done(result: Result, change: DatedRestart | DatedLocalDrift) -> str:
     """Return what was done about a change."""
     if isinstance(change, DatedRestart):
-        return f"Epoch {count(change.epoch)} began with {model_named(change.chosen)}."
+        again = "; online models began again" if change.online_models_begin_again else ""
+        return f"Epoch {count(change.epoch)} began with {model_named(change.chosen)}{again}."
     later = [
         drift
         for drift in result.local_drifts

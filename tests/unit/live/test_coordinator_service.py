@@ -347,6 +347,7 @@ class TestLog:
         ]
         assert (logged[0]["cause"], logged[0]["statistic"], logged[1]["clients"]) == ("glr", 113.84, ["c3"])
         assert (logged[0]["since"], logged[0]["positions"]) == (30, {})
+        assert logged[0]["online_models_begin_again"] is False
         assert not {"time", "since_time", "known_since", "drift"} & logged[0].keys()
 
     def test_findings_are_logged_with_when_and_where(self):

@@ -134,6 +134,12 @@ class TestLine:
                 "Since round 30, records have been predicted worse over all clients together (found in round 31).",
             ),
             (
+                replace(RESTARTED, online_models_begin_again=True),
+                "round 31  drift since round 30: glr drift score 114 (alarm at 11.7); epoch 3 begins with "
+                "an untrained model (scratch); online models begin again\n"
+                "Since round 30, records have been predicted worse over all clients together (found in round 31).",
+            ),
+            (
                 LocalDrift(
                     round=9,
                     epoch=1,

@@ -221,6 +221,9 @@ def test_who_is_called_as_a_field_that_may_be_left_out_is_not_left_out(name):
         positions={name: (0, 1)}, scores={name: 0.5},
     )  # fmt: skip
     assert messages.decode(messages.encode(restarted)) == restarted
+    again = replace(restarted, online_models_begin_again=True)
+    assert messages.decode(messages.encode(again)) == again
+    assert messages.size(again) - messages.size(restarted) == 33
     history = Influence({"steps": {name: np.ones(64)}, name: {}})
     found = codec.decode(Influence, codec.encode(history))
     assert found.histories["steps"][name].tolist() == [1.0] * 64

@@ -107,6 +107,7 @@ def _announce(decision: Decision, labels: Sequence[str]) -> Restarted | LocalDri
         scores=decision.scores,
         clients_better=decision.clients_better if decision.clients_better[1] > 1 else (0, 0),
         renamed=_renamed(decision.permutation, labels),
+        online_models_begin_again=decision.begins_again,
     )
 
 

@@ -182,6 +182,7 @@ function drifts(cards) {
     fact("why", one.evidence, one.cause ? `detector ${one.cause}` : "");
     for (const { state, round, words } of one.states) fact(`round ${count(round)}`, words || state, state);
     fact(one.kind === "restart" ? "epoch begins with" : "own model began as", one.chosen_words || one.chosen, one.chosen);
+    fact("online models", one.online_models_begin_again ? "begin again untrained" : "");
     fact("imposed drift", one.imposed);
     fact("where", one.places.slice(0, 3).map(([name, ...positions]) => span([...ends([name]), ...positions])).join("; "), one.places.map(span).join("; "));
     fact("same drift", one.drift && one.drift < one.round ? `as reported in round ${count(one.drift)}` : "");

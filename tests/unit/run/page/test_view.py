@@ -350,6 +350,11 @@ class TestDrifts:
             ["incumbent", 0.75, "the same model as before"],
         ]
 
+    @pytest.mark.parametrize("again", [True, False])
+    def test_a_restart_says_whether_online_models_begin_again(self, again):
+        (card,) = shown(restarted(5, 2, online_models_begin_again=again))["drifts"]
+        assert card["online_models_begin_again"] is again
+
     def test_candidates_of_a_local_drift_are_told_by_what_they_gained_once_that_is_known(self):
         first = drifted(5, "latched", ("c1",))
         assert shown(first)["drifts"][0]["candidates"] == []

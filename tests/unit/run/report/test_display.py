@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from streamfl.run.evaluation.result import BytesBudget, DatedRestart, Figures, Kappa, Result
-from streamfl.run.report.display import Progress, summary
+from streamfl.run.report.display import Progress, restart_text, summary
 from streamfl.run.summary import RoundLine
 
 Build = Callable[..., Result]
@@ -53,6 +53,11 @@ def test_a_log_gets_exact_plain_lines(restart: Callable[..., DatedRestart]) -> N
         "round 10/12  epoch 2  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
         "round 12/12  epoch 2  loss 0.250  accuracy 0.500  NoChange 0.375  200 records/s",
     ]
+
+
+def test_a_restart_says_whether_online_models_begin_again(restart: Callable[..., DatedRestart]) -> None:
+    one = restart(2, 2).model_copy(update={"online_models_begin_again": True})
+    assert restart_text(one) == restart_text(restart(2, 2)) + "; online models begin again"
 
 
 def test_a_round_of_few_records_says_so() -> None:

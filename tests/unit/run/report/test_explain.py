@@ -38,6 +38,14 @@ def test_explain_says_what_was_found_in_a_round_with_a_restart(run):
     ]
 
 
+def test_explain_says_that_online_models_began_again(made_up):
+    restart = RESTART.model_copy(update={"online_models_begin_again": True})
+    found = made_up(rounds=8, restarts=(restart,), local_drifts=(), changes=(CHANGE,), per_round=rounds(*[0.5] * 8))
+    assert explained(found, 6)[3:] == [
+        "Online models began again, because untrained ones predicted this round better at most clients."
+    ]
+
+
 def test_explain_says_that_a_change_was_there_before_the_round_that_found_it(run):
     assert explained(run, 5)[1:] == [
         "This round belongs to a drift that was found only in round 6: Since round 5, all is different (found in "
