@@ -34,9 +34,10 @@ from streamfl.records.files.covtype import covtype
 from streamfl.sampling import generator
 from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.pages.detector_cells import WITHIN
 from streamfl_benchmarks.run_file import Kept
 
-MOST, WITHIN = 100_000, 2500  # records of a stream; and from the onset to the last alarm that counts
+MOST = 100_000  # records of a stream
 WARM_UP, EARLIEST, LATEST = 0.25, 0.5, 0.8  # shares of the stream: before detectors begin; where the onset lies
 SKIPPED = 0.75  # the share of a class that is left out
 KINDS = ("x_permutations", "x_exceed_skip", "y_prior_skip", "y_swaps")
