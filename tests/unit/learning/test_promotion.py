@@ -696,6 +696,16 @@ def test_worse_answers_are_asked_about_twice_and_decide_nothing_if_new_models_ar
     assert world.asked == [21, 22, 41, 42]
 
 
+@pytest.mark.parametrize("quiet", [1, 3, 6])
+def test_drift_soon_after_two_unfounded_questions_is_asked_about_in_the_eighth_round(quiet: int) -> None:
+    world = answering()
+    world.online_loss = 0.5
+    assert world.play(2 + quiet) == []
+    world.online_loss = 0.8
+    assert world.play(8 - quiet) == []
+    assert world.asked == [21, 22, 30]
+
+
 def test_after_drift_in_the_middle_of_a_round_the_next_one_decides() -> None:
     world = answering()
     world.online_loss = 0.5
