@@ -521,7 +521,9 @@ def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path:
 
     def right(client: str, served_as: str) -> float:
         X = table.X[logs[client].rows[-400:]].astype(np.float64)
-        predicted = model.predictions(table.features, X, model.rows_by_branch({}, len(X), served_as)).argmax(axis=1)
+        predicted = model.predictions(table.features, X, model.clients_of_records.rows({}, len(X), served_as)).argmax(
+            axis=1
+        )
         return float(np.mean(predicted == logs[client].y[-400:]))
 
     assert right("c03", "c03") > 0.6
