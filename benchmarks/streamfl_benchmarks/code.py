@@ -63,6 +63,7 @@ CODE: dict[str, tuple[str, ...]] = {
         *_FEDERATION,
         "streamfl/run/replay.py",
         "streamfl/wire",
+        f"{_OURS}/natural/sources.py",
         "benchmarks/replay_bytes.py",
     ),
     "hostile": (

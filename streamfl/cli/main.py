@@ -331,11 +331,12 @@ def demo(**options: Any) -> None:
 )
 @click.option(
     "--bytes",
-    metavar="N|auto",
+    metavar="N|raw|auto",
     default="auto",
     show_default=True,
     help="Limit the size of each client's updates to N bytes per record, from round 5 on. To stay below the limit, "
-    "clients round what their models have learnt more coarsely. auto: no limit.",
+    "clients round what their models have learnt more coarsely. raw: the bytes of the features as float32. auto: no "
+    "limit.",
 )
 @click.option(
     "--objective",

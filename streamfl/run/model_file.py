@@ -30,10 +30,11 @@ from streamfl.protocol.native.extremes import Extremes, are_sound, believed
 from streamfl.protocol.native.models import NativeState
 from streamfl.protocol.records import Batch, Span
 from streamfl.protocol.registry import Registry
+from streamfl.records.clients_of_records import ClientsOfRecords
 from streamfl.records.encoding import Encoding, columns_of
 from streamfl.records.labels import LabelTexts
 from streamfl.records.past_features import PastFeatures
-from streamfl.records.values.cells import NAMES, CellRules, Cells, listed, quoted, text, words
+from streamfl.records.values.cells import CellRules, Cells, listed, quoted, text
 from streamfl.records.values.missing import Missing as MissingWords
 from streamfl.records.values.time_features import TimeFeatures
 from streamfl.run.saved.provenance import Provenance
@@ -537,102 +538,12 @@ class ServedModel:
             added[-1] += target.centre
         return dict(zip((*self.registry.features, ""), added, strict=True))
 
-    def rows_by_branch(self, given: Mapping[str, Cells], n: int, client: str | None = None) -> dict[str, IntArray]:
-        """Return the records of clients that have models of their own, as indices by client.
-
-        Parameters
-        ----------
-        client
-            The client of all of them, or "" for none of the run; None: each record's `client_column` names it.
-
-        Raises
-        ------
-        UsageError
-            The run had no such client.
-        """
-        if client is not None:
-            if client and self.strangers([client]):
-                raise UsageError(
-                    f"the run had no client called {quoted(client)}; its clients are {listed(self.clients)}"
-                )
-            named = self.branch_named(client)
-            return {} if named is None else {named: np.arange(n)}
-        if not self._apart or self.client_column not in given:
-            return {} if self._only is None else {self._only: np.arange(n)}
-        found: dict[str, list[int]] = {}
-        for i, cell in enumerate(given[self.client_column]):
-            if (named := self.branch_named(text(cell, NAMES))) is not None:
-                found.setdefault(named, []).append(i)
-        return {named: np.array(rows, np.intp) for named, rows in found.items()}
-
-    @property
-    def _apart(self) -> tuple[str, ...]:
-        """Return the clients that have models of their own."""
-        return tuple(dict.fromkeys((*self.branches, *self.own_parts)))
-
-    @property
-    def _only(self) -> str | None:
-        """Return the client whose own file it is; None if it is of several, or none."""
-        return next(iter(self.own_parts)) if len(self.own_parts) == 1 else None
-
-    def branch_named(self, client: str) -> str | None:
-        """Return the client that has models of its own and is called so, or `column=` so; None if there is none.
-
-        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
-        >>> W = np.zeros((2, 2))
-        >>> model = ServedModel(
-        ...     "classification", "softmax", registry, W, branches={"site=east": W}, client_column="site"
-        ... )
-        >>> model.branch_named("east"), model.branch_named("site=east"), model.branch_named("west")
-        ('site=east', 'site=east', None)
-        """
-        names = client, f"{self.client_column}={client}"
-        return next((name for name in names if name in self._apart), None)
-
-    def strangers(self, cells: Cells) -> list[str]:
-        """Return the names in `client_column` that are of no client of the run; a missing name is of none.
-
-        >>> registry = Registry(1, ("x",), ("no", "yes"), np.zeros(1), np.ones(1))
-        >>> model = ServedModel(
-        ...     "classification", "softmax", registry, np.zeros((2, 2)), client_column="site",
-        ...     clients=("site=east", "site=west")
-        ... )
-        >>> model.strangers(["east", "site=west", "East", None, "East"])
-        ['East']
-        """
-        known = {"", *self.clients, *(name.removeprefix(f"{self.client_column}=") for name in self.clients)}
-        return [name for name in dict.fromkeys(words(cells, NAMES)) if name not in known] if self.clients else []
-
-    def unnamed(self, given: Mapping[str, Cells], client: str | None = None) -> str:
-        """Return a warning if clients have models of their own and nothing known names a record's client.
-
-        Parameters
-        ----------
-        client
-            As in `rows_by_branch`.
-        """
-        if not self._apart or client == "":
-            return ""
-        alone = listed(self._apart)
-        if client is None and self.client_column not in given:
-            if self._only is not None:
-                return ""
-            column = f"; column {self.client_column!r} would, but is missing" if self.client_column else ""
-            return (
-                f"there is no way to tell which records belong to {alone}; these clients have models of their own"
-                f"{column}"
-            )
-        named = given[self.client_column] if client is None else [client]
-        by = f", which column {self.client_column!r} names" if client is None else ""
-        if self.clients:
-            strangers = listed(self.strangers(named)) if client is None else ""  # else `rows_by_branch` refuses it
-            of = f"the run had no client called {strangers}{by}"
-            return f"{of}; the model of all clients predicts them" if strangers else ""
-        others = listed(
-            [name for name in dict.fromkeys(words(named, NAMES)) if name and self.branch_named(name) is None]
-        )
-        of = f"the model does not say whether a client is called {others}{by}; only {alone} have models of their own"
-        return f"{of}; the model of all clients predicts all others" if others else ""
+    @cached_property
+    def clients_of_records(self) -> ClientsOfRecords:
+        """Return what finds the client of a record, where clients have models of their own."""
+        apart = tuple(dict.fromkeys((*self.branches, *self.own_parts)))
+        only = next(iter(self.own_parts)) if len(self.own_parts) == 1 else None
+        return ClientsOfRecords(self.client_column, self.clients, apart, only)
 
     def with_client(self, given: Mapping[str, Cells], n: int, client: str | None) -> Mapping[str, Cells]:
         """Return the columns of n records of one client, with the column that names it if they lack that.
@@ -660,7 +571,7 @@ class ServedModel:
         features, X
             Features of `encoding`, and their values, shape (n, features).
         by_branch
-            The records of clients that have models of their own, as `rows_by_branch` returns them.
+            The records of clients that have models of their own, as `clients_of_records.rows` returns them.
 
         Returns
         -------
@@ -723,7 +634,7 @@ class ServedModel:
         columns = self.with_client(given, n, client)
         if lacking := self.check_names(tuple(columns), missing, unknown):
             warnings.warn(f'{lacking}; say missing="mean" if this is intended', stacklevel=3)
-        if unnamed := self.unnamed(columns, client):
+        if unnamed := self.clients_of_records.warning(columns, client):
             remedy = '; say client=, or client="" if they are of none of these' if client is None else ""
             warnings.warn(unnamed + remedy, stacklevel=3)
         names, X, odd = self.encoding.encoded(columns)
@@ -732,7 +643,7 @@ class ServedModel:
             kind = "times" if name in self.encoding.times else "numbers"
             what = f"{len(wrong)} of {n} cells are not {kind} and count as missing"
             warnings.warn(f"column {quoted(name)}: {what}; the first one, of record {i}: {wrong[i]}", stacklevel=3)
-        return names, X, self.rows_by_branch(columns, n, client)
+        return names, X, self.clients_of_records.rows(columns, n, client)
 
     def check_names(
         self, given: tuple[str, ...], missing: Missing = "warn", unknown: Unknown = "raise", *, flags: bool = False

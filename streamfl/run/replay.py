@@ -242,8 +242,8 @@ class Replay:
         match event:
             case Dropped():  # no other process could have caused it
                 raise event.error
-            case OverBudget():
-                self.history.over_budget += 1
+            case OverBudget():  # the client counts them
+                pass
             case Answered():  # how right it was is told once the labels have come
                 self._ahead.predicted(event.client, event.batch.span.start, event.batch.span.end)
                 self.history.unanswered += 0 if event.predictions.shape[1] else len(event.batch)
@@ -532,10 +532,18 @@ class Replay:
             "expired": sum(client.expired for client in clients),
         }
 
-    def _budget(self) -> BytesBudget | None:
+    def _budget(self, clients: Sequence[Client]) -> BytesBudget | None:
         """Return the budget of updates, and how it was kept."""
-        a_record = self.settings.learning.bytes
-        return None if a_record == "auto" else BytesBudget(a_record=a_record, exceeded=self.history.over_budget)
+        budget = self.settings.learning.budget(messages.size)
+        return (
+            None
+            if budget is None
+            else BytesBudget(
+                a_record=budget.of(1, len(self.table.features)),
+                coarser=sum(client.made_coarser for client in clients),
+                exceeded=sum(client.over_budget for client in clients),
+            )
+        )
 
     def _privacy(self, clients: Sequence[Client]) -> Privacy | None:
         """Return what was told of records; None if all that clients sent was seen."""
@@ -602,7 +610,7 @@ class Replay:
             seconds=round(seconds, 3),
             records_per_second=round(records / seconds) if seconds > 0.0 else 0,
             bytes=self._bytes(),
-            budget=self._budget(),
+            budget=self._budget(clients),
             privacy=self._privacy(clients),
             accuracy=self._figures("accuracy") if classes else None,
             kappa=history.figures.kappa() if classes else None,

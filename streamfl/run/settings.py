@@ -28,7 +28,7 @@ from streamfl.learning.profiles.base import (
     ProfileOptions,
     Start,
 )
-from streamfl.machines.client.budget import Budget
+from streamfl.machines.client.budget import RAW, Budget
 from streamfl.online.external.online_models import ExternalOnlineModels
 from streamfl.online.native.online_models import NativeOnlineModels
 from streamfl.plugins.algorithms import ALGORITHMS
@@ -138,8 +138,9 @@ class LearningSettings(_Settings):
     costs: dict[str, float] = Field(default_factory=dict, json_schema_extra={"unset": "`{}`", "decides": False})
     """With the objective `cost`, the price of missing a record of a label, such as `{ failure = 20 }`; that of any
     other label is 1."""
-    bytes: float | Literal["auto"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
-    """The limit on the size of each client's updates from round 5 on, a positive number; `auto`: no limit."""
+    bytes: float | Literal["auto", "raw"] = Field("auto", json_schema_extra={"unit": "bytes a record"})
+    """The limit on the size of each client's updates from round 5 on, a positive number; `raw`: the bytes of the
+    records' features as float32; `auto`: no limit."""
 
     @model_validator(mode="before")
     @classmethod
@@ -219,7 +220,7 @@ class LearningSettings(_Settings):
     @field_validator("bytes", mode="before")
     @classmethod
     def _parse_bytes(cls, value: object) -> object:
-        if value == "auto":
+        if value in ("auto", "raw"):  # what is given need not be hashable
             return value
         try:
             number = math.nan if isinstance(value, bool) else float(str(value))
@@ -227,7 +228,7 @@ class LearningSettings(_Settings):
             number = math.nan
         if not 0.0 < number < math.inf:
             raise UsageError(
-                f"bytes {value}: this is not a number of bytes per record; give a positive number, or auto"
+                f"bytes {value}: this is not a number of bytes per record; give a positive number, raw or auto"
             )
         return number
 
@@ -263,7 +264,9 @@ class LearningSettings(_Settings):
 
     def budget(self, size_of: Callable[[Update], int]) -> Budget | None:
         """Return the budget of a client's updates, whose bytes `size_of` returns; None without one."""
-        return None if self.bytes == "auto" else Budget(self.bytes, size_of)
+        if self.bytes == "auto":
+            return None
+        return Budget(size_of, of_value=RAW) if self.bytes == "raw" else Budget(size_of, of_record=self.bytes)
 
     def check_budget(self, size: int | None) -> None:
         """Check that a budget can be kept with these settings, which hold with a profile.
@@ -286,13 +289,15 @@ class LearningSettings(_Settings):
         if self.bytes == "auto":
             return
         if self.features == "rounds" or is_external(self.model):
+            given = self.bytes if self.bytes == "raw" else f"{self.bytes:g}"
             what = "the model of rounds" if self.features == "rounds" else "a model of another library"
             raise UsageError(
-                f"bytes {self.bytes:g}: what {what} sends cannot be rounded; leave bytes out, or set features to "
+                f"bytes {given}: what {what} sends cannot be rounded; leave bytes out, or set features to "
                 "auto, linear or ferns without such a model"
             )
         fewest = FEWEST[self.features]
-        if size is not None and self.bytes * size < fewest:
+        # As few bytes as the raw records of a small round take, no update has: it comes as near as it can.
+        if self.bytes != "raw" and size is not None and self.bytes * size < fewest:
             raise UsageError(
                 f"bytes {self.bytes:g}: an update of {size} records could then have {self.bytes * size:.0f} bytes, "
                 f"but needs at least {fewest}; give {math.ceil(fewest / size)} or more, or make rounds larger"

@@ -68,7 +68,7 @@ class Run:
 
     def of_file(self, client: str = "") -> np.ndarray:
         model, X = self.replayed.model, self.table.X[:50].astype(np.float64)
-        return model.predictions(self.table.features, X, model.rows_by_branch({}, len(X), client))
+        return model.predictions(self.table.features, X, model.clients_of_records.rows({}, len(X), client))
 
 
 def swapped(n: int, targets: bool) -> Table:
@@ -147,14 +147,14 @@ def test_a_client_of_a_branch_is_answered_as_well_as_by_the_best_expert_for_it_i
 
     # What a scorer answers on Kafka and over HTTP, and the file.
     followed = ServedModel.followed(follower, learning, "regression" if targets else "classification")
-    over_http = followed.predictions(table.features, X[:50], followed.rows_by_branch({}, 50, "c3"))
+    over_http = followed.predictions(table.features, X[:50], followed.clients_of_records.rows({}, 50, "c3"))
     np.testing.assert_allclose(run.answers(follower, "c3"), run.of_file("c3"), rtol=1e-12)
     np.testing.assert_allclose(over_http, run.of_file("c3"), rtol=1e-12)
     np.testing.assert_allclose(run.answers(follower, "c0"), run.of_file(), rtol=1e-12)
 
     def error(model: ServedModel) -> float:
         rows = alone.rows[-400:]
-        predicted = model.predictions(table.features, X[rows], model.rows_by_branch({}, len(rows), "c3"))
+        predicted = model.predictions(table.features, X[rows], model.clients_of_records.rows({}, len(rows), "c3"))
         wrong = np.abs(predicted[:, 0] - y[-400:]) if targets else predicted.argmax(axis=1) != y[-400:]
         return float(wrong.mean())
 

@@ -521,7 +521,9 @@ def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path:
 
     def right(client: str, served_as: str) -> float:
         X = table.X[logs[client].rows[-400:]].astype(np.float64)
-        predicted = model.predictions(table.features, X, model.rows_by_branch({}, len(X), served_as)).argmax(axis=1)
+        predicted = model.predictions(table.features, X, model.clients_of_records.rows({}, len(X), served_as)).argmax(
+            axis=1
+        )
         return float(np.mean(predicted == logs[client].y[-400:]))
 
     assert right("c03", "c03") > 0.6
@@ -535,7 +537,9 @@ def test_the_model_file_holds_the_models_of_clients_that_drifted_alone(tmp_path:
 def test_a_replay_keeps_a_budget_of_bytes_and_reports_it():
     replayed = replayed_of(blobs(), features="auto", bytes=80).result
     plain = learnt("record by record").result
-    assert replayed.budget == BytesBudget(a_record=80.0, exceeded=0)
+    assert replayed.budget is not None
+    assert (replayed.budget.a_record, replayed.budget.exceeded) == (80.0, 0)
+    assert 0 < replayed.budget.coarser <= 21 * 4  # from round 5 on
     assert plain.budget is None
     assert replayed.bytes is not None
     assert plain.bytes is not None
@@ -546,8 +550,25 @@ def test_a_replay_keeps_a_budget_of_bytes_and_reports_it():
 
 def test_updates_that_exceed_a_budget_are_sent_and_counted():
     result = replayed_of(blobs(), features="auto", bytes=29).result
-    assert result.budget == BytesBudget(a_record=29.0, exceeded=6 * 4)  # from round 20 on 16 updates are there
+    # From round 20 on 16 updates are there.
+    assert result.budget == BytesBudget(a_record=29.0, coarser=21 * 4, exceeded=6 * 4)
     assert result.rounds == 25
+
+
+def test_a_budget_of_raw_records_is_that_of_their_features_as_float32():
+    table = blobs()
+    wide = replace(table, features=tuple("abcdefgh"), X=np.hstack([table.X] * 4))
+    raw, number = (replayed_of(wide, features="auto", bytes=given).result for given in ("raw", 4 * 8))
+    assert raw.budget == number.budget
+    assert raw.budget is not None
+    assert raw.budget.a_record == 32.0
+    assert raw.budget.coarser
+    assert raw.model_sha256 == number.model_sha256
+
+
+def test_two_values_a_record_are_too_few_for_any_update_and_each_comes_as_near_as_it_can():
+    raw = replayed_of(blobs(), features="auto", bytes="raw").result
+    assert raw.budget == BytesBudget(a_record=8.0, coarser=21 * 4, exceeded=6 * 4)
 
 
 @pytest.mark.parametrize(
@@ -572,6 +593,8 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(learning, 
 
 @pytest.mark.parametrize("given", ["few", 0, -1, "nan", "inf", True, None, [80]])
 def test_a_budget_that_is_no_number_of_bytes_is_refused(given):
-    with pytest.raises(UsageError, match="this is not a number of bytes per record; give a positive number, or auto"):
+    with pytest.raises(
+        UsageError, match="this is not a number of bytes per record; give a positive number, raw or auto"
+    ):
         LearningSettings(bytes=given)
-    assert [LearningSettings(bytes=given).bytes for given in ("auto", "40", 0.5)] == ["auto", 40.0, 0.5]
+    assert [LearningSettings(bytes=given).bytes for given in ("auto", "raw", "40", 0.5)] == ["auto", "raw", 40.0, 0.5]

@@ -158,10 +158,16 @@ class Connection:
             if answer is not None:
                 return answer
             if time.monotonic() >= until:
-                raise UsageError(f"{what}: gave up after {self.settings.patience:g} s: {reason}")
+                raise UsageError(f"{what}: gave up after {self.settings.patience:g} s: {self._why(reason)}")
             LOG.warning("waiting", what=what, reason=reason, next_try_in=pause)
             time.sleep(pause)
             pause = min(2.0 * pause, 5.0)
+
+    def _why(self, reason: str) -> str:
+        """Return the reason for which attempts have failed, or a likelier one that they cannot have seen."""
+        protocol = self.settings.passed_through.get("security_protocol", "PLAINTEXT")
+        unseen = protocol not in tls.PROTOCOLS and tls.is_spoken_by(self.settings.bootstrap_servers)
+        return tls.SPOKEN if unseen else reason
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What is wrong with certificates: with the files of this process, and by what either side says of the other's."""
 
 import re
+import socket
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from kafka.cluster import collect_hosts
 
 from streamfl.errors import UsageError
 
@@ -21,6 +23,11 @@ REFUSED = re.compile(r"alert (?:\w+ )*(?:certificate|unknown ca)\b")
 
 # Where the length of an answer should be, a TLS record begins: an alert, of any version.
 TLS_RECORD = re.compile(r"Invalid frame length: (\d+)")
+
+SPOKEN = "the brokers speak TLS, and this process does not; set security_protocol to SSL or SASL_SSL"
+
+# Seconds for a broker to answer a greeting.
+GREETING = 2.0
 
 CLOCK = "or correct this machine's clock"
 
@@ -40,7 +47,7 @@ def fault(error: BaseException) -> str | None:
             "that is signed by an authority that they trust, and has not expired"
         )
     if (length := TLS_RECORD.search(said)) and int(length[1]) >> 16 == 0x1503:
-        return "the brokers speak TLS, and this process does not; set security_protocol to SSL or SASL_SSL"
+        return SPOKEN
     return None
 
 
@@ -58,6 +65,26 @@ def _of_brokers(said: str) -> str:
         )
     why = said.rpartition("certificate verify failed: ")[2].partition(" (_ssl")[0]
     return f"the brokers' certificate is not trusted ({why}); name in ssl_cafile the authority that signed it"
+
+
+def is_spoken_by(servers: str | list[str]) -> bool:
+    """Tell whether a broker answers a greeting of TLS, whatever its certificate says.
+
+    A broker that is greeted otherwise answers with an alert and hangs up, and the alert may be lost on the way.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return any(_shakes_hands(context, host, port) for host, port, _ in collect_hosts(servers, randomize=False))
+
+
+def _shakes_hands(context: ssl.SSLContext, host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), GREETING) as plain, context.wrap_socket(plain):
+            return True
+    except ssl.SSLError as error:
+        return REFUSED.search(str(error)) is not None
+    except OSError:
+        return False
 
 
 def require_usable(told: Mapping[str, Any], section: str = "kafka") -> None:

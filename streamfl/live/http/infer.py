@@ -144,7 +144,7 @@ class InferRequest:
         if PROBABILITIES in outputs and (size := 8 * records * len(model.labels)) > limits.most_bytes:
             why = f"{PROBABILITIES} would have {size} bytes, more than {limits.most_bytes}"
             raise TooLargeError(f"{why}; send fewer records, or ask for {PREDICTION} alone")
-        warning = bounded(model.unnamed(columns, asked.client))
+        warning = bounded(model.clients_of_records.warning(columns, asked.client))
         return cls(columns, records, outputs, asked.missing, asked.client, request.id, warning)
 
     def warned(self, more: str) -> "InferRequest":
@@ -292,7 +292,9 @@ def predicted(asked: InferRequest, model: ServedModel) -> tuple[FloatArray, str]
     if len(set(features)) != len(features):
         raise PeerError("a text column is sent both as texts and as numbers of its values: send one of them")
     with np.errstate(over="ignore"):  # what is that far out is clipped
-        predictions = model.predictions(features, X, model.rows_by_branch(asked.columns, asked.records, asked.client))
+        predictions = model.predictions(
+            features, X, model.clients_of_records.rows(asked.columns, asked.records, asked.client)
+        )
     return predictions, "; ".join(_unread(name, wrong, asked.records) for name, wrong in odd.items())
 
 

@@ -17,58 +17,93 @@ AGAIN = 208
 TOGETHER = 16
 
 
+# Bytes of a feature as float32.
+RAW = 4
+
+
 @dataclass(slots=True)
 class SentSizes:
-    """The bytes and the good records of a client's latest updates, by round; `TOGETHER` rounds at most."""
+    """What a client's latest updates took, and might have taken, by round; `TOGETHER` rounds at most.
 
-    latest: dict[int, tuple[int, int]] = field(default_factory=dict)
+    Parameters
+    ----------
+    latest
+        The bytes, the budget in bytes, and the good records of an update.
+    coarser
+        How many updates were rounded more coarsely than without a budget.
+    over
+        After how many updates the latest ones had taken more than their budgets.
+    """
 
-    def add(self, round_: int, size: int, records: int) -> None:
+    latest: dict[int, tuple[int, float, int]] = field(default_factory=dict)
+    coarser: int = 0
+    over: int = 0
+
+    def add(self, round_: int, size: int, budget: float, records: int) -> None:
         """Add an update; one for the same round replaces the one before."""
-        self.latest[round_] = size, records
+        self.latest[round_] = size, budget, records
         if len(self.latest) > TOGETHER:
             del self.latest[min(self.latest)]
+        self.over += self.exceeds
 
     @property
-    def bytes_per_record(self) -> float | None:
-        """Return the mean bytes per record; None as long as there are too few updates.
+    def exceeds(self) -> bool:
+        """Tell whether the latest updates together take more than their budgets; not while there are too few.
 
-        >>> taken = SentSizes({round_: (900, 10) for round_ in range(5, 5 + TOGETHER)})
-        >>> taken.add(5 + TOGETHER, 2500, 10)
-        >>> taken.bytes_per_record, SentSizes({5: (900, 10)}).bytes_per_record
-        (100.0, None)
+        >>> taken = SentSizes({round_: (900, 900.0, 10) for round_ in range(5, 5 + TOGETHER)})
+        >>> taken.exceeds
+        False
+        >>> taken.add(5 + TOGETHER, 2500, 900.0, 10)
+        >>> taken.exceeds, taken.a_record
+        (True, (100.0, 90.0))
         """
-        if len(self.latest) < TOGETHER:
-            return None
-        return sum(size for size, _ in self.latest.values()) / sum(records for _, records in self.latest.values())
+        sizes, budgets = ([update[i] for update in self.latest.values()] for i in (0, 1))
+        return len(sizes) == TOGETHER and sum(sizes) > sum(budgets)
+
+    @property
+    def a_record(self) -> tuple[float, float]:
+        """Return the mean bytes per record, and the mean budget."""
+        sizes, budgets, records = zip(*self.latest.values(), strict=True)
+        return sum(sizes) / sum(records), sum(budgets) / sum(records)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most bytes of an update."""
+    """The most bytes of an update.
 
-    bytes_per_record: float  # bytes for each good record of the update
-    size_of: Callable[[Update], int]  # returns the bytes of an update as it is sent
+    Parameters
+    ----------
+    size_of
+        Returns the bytes of an update as it is sent.
+    of_record, of_value
+        Bytes for each of its good records, and for each value of one: the number of registered features.
+    """
 
-    def of(self, records: int) -> int:
+    size_of: Callable[[Update], int]
+    of_record: float = 0.0
+    of_value: float = 0.0
+
+    def of(self, records: int, features: int) -> float:
         """Return the most bytes of an update about this many records.
 
-        >>> Budget(12.5, lambda update: 0).of(75)
-        937
+        >>> Budget(lambda update: 0, of_record=12.5).of(75, 8), Budget(lambda update: 0, of_value=4).of(75, 8)
+        (937.5, 2400.0)
         """
-        return int(self.bytes_per_record * records)
+        return (self.of_record + self.of_value * features) * records
 
-    def fit(self, update: Update, coarser: Callable[[Update, int], Update], coarsest: int) -> Update:
+    def fit(self, update: Update, features: int, coarser: Callable[[Update, int], Update], coarsest: int) -> Update:
         """Return an update as exact as the budget allows; the coarsest one if none keeps it.
 
         A killed client makes the same update again, so nothing counts that may then differ: there is room for it.
 
         Parameters
         ----------
+        features
+            How many are registered.
         coarser
             Returns it with what was learnt this many times coarser.
         """
-        room = self.of(update.records) - AGAIN
+        room = self.of(update.records, features) - AGAIN
         made = {0: update}
 
         def fits(times: int) -> bool:

@@ -46,7 +46,6 @@ from streamfl.protocol.decisions import (
     Dropped,
     Fetch,
     Finished,
-    OverBudget,
     Seek,
     Send,
 )
@@ -109,8 +108,6 @@ class Client(ClientState):
         messages of an earlier start.
     dropped
         How many messages could not be used.
-    over_budget
-        After how many updates the latest ones had taken more bytes than their budget.
     late
         With rounds by event time, how many records came after their period had been closed, and were learnt later.
     releases
@@ -532,7 +529,6 @@ class Client(ClientState):
         self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
         self._release(opened.round)
-        self.over_budget += sum(isinstance(one, OverBudget) for one in told)
         return [*predicted, Send(sent.update), *told]
 
     def _answer_waiting(self, opened: RoundOpened, waiting: tuple[Batch, ...]) -> list[ClientDecision]:

@@ -39,7 +39,6 @@ class ClientState:
     secrets: Secrets | None = None
     incarnation: int = 0
     dropped: int = 0
-    over_budget: int = 0
     late: int = 0
     releases: int = 0
     evicted: str = ""
@@ -118,6 +117,16 @@ class ClientState:
     def answered(self) -> int:
         """Count the pending records that were answered where they are, because they were too few to be sent."""
         return self._buffer.answered_early
+
+    @property
+    def over_budget(self) -> int:
+        """Count the updates after which the latest ones had taken more bytes than their budgets."""
+        return self._taken.over
+
+    @property
+    def made_coarser(self) -> int:
+        """Count the updates that were rounded more coarsely than without a budget."""
+        return self._taken.coarser
 
     @property
     def expired(self) -> int:

@@ -46,7 +46,6 @@ class RunHistory:
     trained: int = 0
     rejected: int = 0
     promotions: int = 0
-    over_budget: int = 0
     unanswered: int = 0
     shares: Counter[str] = field(default_factory=Counter)
     unlearnt: int | None = None

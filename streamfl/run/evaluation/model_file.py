@@ -78,7 +78,9 @@ class FileErrors:
             [log.rows[log.good_before(span.start) : log.good_before(span.end)] for span in predicted.spans]
         )
         X = self.table.X[rows].astype(np.float64)
-        predictions = file.predictions(self.table.features, X, file.rows_by_branch({}, len(X), predicted.client))
+        predictions = file.predictions(
+            self.table.features, X, file.clients_of_records.rows({}, len(X), predicted.client)
+        )
         if not predicted.labels:
             return predictions[:, 0]
         places = {label: float(code) for code, label in enumerate(predicted.labels)}

@@ -76,9 +76,14 @@ class BytesARecord(ResultPart):
 
 
 class BytesBudget(ResultPart):
-    """A budget of bytes. `exceeded`: after how many updates the client's latest 16 had taken more, however coarse."""
+    """A budget of bytes.
+
+    `coarser`: how many updates it made coarser. `exceeded`: after how many the client's latest 16 had taken more
+    nevertheless.
+    """
 
     a_record: float
+    coarser: int
     exceeded: int
 
 

@@ -155,7 +155,7 @@ def run_predict(asked: PredictRequest, console: Console) -> None:
     """
     asked.check()
     model, began = ServedModel.load(asked.model), stopwatch()
-    if asked.client and model.strangers([asked.client]):
+    if asked.client and model.clients_of_records.strangers([asked.client]):
         raise UsageError(
             f"--client {asked.client}: the run had no such client; its clients are {listed(model.clients)}"
         )
@@ -247,7 +247,7 @@ class _Run:
             if self._past is not None:
                 features, X = self._past.extended(self._clients(columns, good), features, X)
             truth = truth if whole else [truth[i] for i in good.tolist()] if truth else []
-            by_branch = self.model.rows_by_branch(columns, len(block.places), self.asked.client)
+            by_branch = self.model.clients_of_records.rows(columns, len(block.places), self.asked.client)
             if not whole:
                 by_branch = {client: np.flatnonzero(np.isin(good, rows)) for client, rows in by_branch.items()}
             yield _Part(block.places[good], truth, features, X, by_branch)
@@ -310,7 +310,7 @@ class _Run:
         elif new and self.asked.unknown == "raise" and (others := self.model.encoding.unknown(new)):
             self.model.check_names((*self.model.encoding.columns, *others), flags=True)
         self._columns.update(new)
-        if not self._warned and (unnamed := self.model.unnamed(columns, self.asked.client)):
+        if not self._warned and (unnamed := self.model.clients_of_records.warning(columns, self.asked.client)):
             remedy = "; if all records belong to one client, add --client" if self.asked.client is None else ""
             self._say(unnamed + remedy, "yellow")
             self._warned = True

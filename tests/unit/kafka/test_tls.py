@@ -13,7 +13,7 @@ from deploy.broker.authority import Authority
 from streamfl.errors import UsageError
 from streamfl_connectors.kafka.connection import Connection
 from streamfl_connectors.kafka.settings import KafkaSettings
-from streamfl_connectors.kafka.tls import fault, require_usable
+from streamfl_connectors.kafka.tls import fault, is_spoken_by, require_usable
 
 FAILED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
 
@@ -160,3 +160,17 @@ def test_an_authority_stays_the_same_and_its_keys_are_nobody_elses(authority):
     key = again.issue("user")
     assert key.stat().st_mode & 0o077 == 0
     require_usable({"security_protocol": "SSL", "ssl_cafile": str(authority.certificate), "ssl_certfile": str(key)})
+
+
+def test_a_server_is_asked_whether_it_speaks_tls_and_one_that_does_not_or_is_not_there_does_not(authority):
+    with server(authority.issue("broker", address="127.0.0.1")) as speaking:
+        assert is_spoken_by(speaking)
+        assert is_spoken_by(["127.0.0.1:1", speaking])
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        def hang_up():
+            silent.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        assert not is_spoken_by(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert not is_spoken_by("127.0.0.1:1")

@@ -375,7 +375,7 @@ class TestClients:
     def test_clients_that_exceed_their_budget_log_it_ever_more_rarely_and_continue(self):
         federation = Federation(rounds=25)
         node = federation.host("c0", "c1")
-        node.settings = replace(SETTINGS, budget=Budget(2.5, lambda update: 26))
+        node.settings = replace(SETTINGS, budget=Budget(lambda update: 26, of_record=2.5))
         with capture_logs() as logs:
             federation.run()
         assert federation.ledger() == federation.all_records()

@@ -149,11 +149,12 @@ def test_the_coordinator_alone_needs_the_objective_and_may_be_given_another_one(
 def test_a_budget_of_bytes_is_that_of_updates_as_they_are_encoded(loaded):
     assert loaded().client_machine.budget is None
     assert loaded(LEAST + "[learning]\nbytes = 'auto'").client_machine.budget is None
-    assert loaded(LEAST + "[learning]\nbytes = 60").client_machine.budget == Budget(60.0, messages.size)
+    assert loaded(LEAST + "[learning]\nbytes = 60").client_machine.budget == Budget(messages.size, of_record=60.0)
+    assert loaded(LEAST + "[learning]\nbytes = 'raw'").client_machine.budget == Budget(messages.size, of_value=4)
     # By the clock nobody knows how many records an update is about.
     few = loaded(LEAST + "[learning]\nbytes = 0.5").client_machine.budget
     assert few is not None
-    assert few.of(2001) == 1000
+    assert few.of(2001, features=8) == 1000.5
 
 
 def test_a_cap_on_orders_is_taken_away_and_fedomd_has_a_map_of_its_own(loaded):
@@ -227,7 +228,7 @@ class TestErrors:
             ),
             (
                 "[learning]\nbytes = 0",
-                "bytes 0: this is not a number of bytes per record; give a positive number, or auto",
+                "bytes 0: this is not a number of bytes per record; give a positive number, raw or auto",
             ),
             (
                 "[learning]\nbytes = 80\nfeatures = 'rounds'",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.machines.client.budget import AGAIN, FIRST, Budget, SentSizes, least
+from streamfl.machines.client.budget import AGAIN, FIRST, RAW, Budget, SentSizes, least
 from streamfl.machines.coordinator.round.turns import ALL_MEASURED
 from streamfl.protocol.messages import KeptRecords, Numbers, Served, Update
 
@@ -37,8 +37,8 @@ def size_of(sizes: list[int]):
 
 def kept(bytes_per_record: float, sizes: list[int], *, coarsest: int = 8, **more) -> int:
     """Return the coarseness of the update that is sent."""
-    sent = Budget(bytes_per_record, size_of(sizes)).fit(
-        replace(update(**more), trained=0), lambda one, times: replace(one, trained=times), coarsest
+    sent = Budget(size_of(sizes), of_record=bytes_per_record).fit(
+        replace(update(**more), trained=0), 3, lambda one, times: replace(one, trained=times), coarsest
     )
     assert sent.attempt == more.get("attempt", "1-1")
     return sent.trained
@@ -72,6 +72,16 @@ def test_the_budget_grows_with_the_records():
     assert [kept(6.0, FALLING, records=n) for n in (100, 150)] == [6, 3]
 
 
+def test_a_budget_of_values_grows_with_the_features():
+    raw, of_records = (Budget(size_of(FALLING), **of) for of in ({"of_value": RAW}, {"of_record": 12.0}))
+    assert [budget.of(100, features) for budget in (raw, of_records) for features in (3, 8)] == [
+        1200,
+        3200,
+        1200,
+        1200,
+    ]
+
+
 def test_models_that_cannot_be_made_coarser_send_what_they_send():
     assert kept(0.1, [900], coarsest=0) == 0
 
@@ -90,11 +100,13 @@ def test_budgets_begin_when_clients_no_longer_all_send_second_moments():
 def test_the_mean_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_counts_once():
     taken = SentSizes()
     for round_ in range(5, 20):
-        taken.add(round_, 1000, 10)
-    taken.add(19, 1000, 10)  # made again
-    assert taken.bytes_per_record is None
-    taken.add(20, 2600, 50)
-    assert taken.bytes_per_record == (15 * 1000 + 2600) / 200
-    taken.add(21, 1000, 10)
-    assert taken.bytes_per_record == (15 * 1000 + 2600) / 200
+        taken.add(round_, 1000, 900.0, 10)
+    taken.add(19, 1000, 900.0, 10)  # made again
+    assert not taken.exceeds
+    taken.add(20, 2600, 4100.0, 50)
+    assert taken.a_record == ((15 * 1000 + 2600) / 200, (15 * 900 + 4100) / 200) == (88.0, 88.0)
+    assert not taken.exceeds
+    taken.add(21, 1001, 900.0, 10)
+    assert taken.exceeds
+    assert taken.over == 1
     assert list(taken.latest) == list(range(6, 22))

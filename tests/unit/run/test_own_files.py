@@ -136,7 +136,7 @@ def test_a_hosts_file_answers_as_its_client_and_what_is_learnt_in_the_open_round
         return made
 
     before = own()
-    told = before.predictions(("a", "b"), batch.X, before.rows_by_branch({}, 3))
+    told = before.predictions(("a", "b"), batch.X, before.clients_of_records.rows({}, 3))
     assert told == pytest.approx(machine.answer(batch)[0], rel=1e-12)
     machine.learn_early(batch)
     after = own()

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamfl.arrays import FloatArray
 from streamfl.learning.local_round import RoundRecords
-from streamfl.machines.client.budget import FIRST, SentSizes
+from streamfl.machines.client.budget import FIRST, Budget, SentSizes
 from streamfl.machines.client.intake.intake import Intake
 from streamfl.machines.client.ledger.evaluated import encode, in_original_units, served_counts
 from streamfl.machines.client.ledger.models import ClientModels
@@ -82,9 +82,10 @@ class Work:
             period=period,
         )
         update = self.sending.update(update, opened, self.models.published.registry(opened.registry))
-        update = self._within_budget(update, opened)
+        over: list[OverBudget] = []
+        if self.settings.budget is not None and update.round >= FIRST:
+            update, over = self._within(self.settings.budget, update, opened)
         predicted = self.measurement.before(update, batches, records, result, repeated)
-        over = self._over(update)
         sent = SentUpdate(update, batches, kept, part.after, truth, records.labels, disclosed=disclosed)
         return sent, [*predicted, *over]
 
@@ -138,28 +139,18 @@ class Work:
         """Return the moments of records as they came; sums have no room for them."""
         return self.intake.arrived(part.registry.features, self.settings.min_records)
 
-    def _within_budget(self, update: Update, opened: RoundOpened) -> Update:
-        """Return the update with what was learnt rounded as coarsely as the budget of bytes demands."""
-        budget = self.settings.budget
-        if budget is None or update.round < FIRST:
-            return update
+    def _within(self, budget: Budget, update: Update, opened: RoundOpened) -> tuple[Update, list[OverBudget]]:
+        """Return the update with what was learnt rounded as coarsely as the budget demands; what to report of it."""
 
         def coarser(update: Update, times: int) -> Update:
             learnt = self.models.learnt(opened, self.settings.limits, coarser=times)
             return replace(update, numbers=replace(update.numbers, learnt=learnt))
 
-        return budget.fit(update, coarser, self.models.coarsest)
-
-    def _over(self, update: Update) -> list[OverBudget]:
-        """Return that the latest updates take more bytes than their budget, if they do."""
-        budget = self.settings.budget
-        if budget is None or update.round < FIRST:
-            return []
-        self.taken.add(update.round, budget.size_of(update), update.records)
-        bytes_per_record = self.taken.bytes_per_record
-        if bytes_per_record is None or bytes_per_record <= budget.bytes_per_record:
-            return []
-        return [OverBudget(update.client, update.round, bytes_per_record, budget.bytes_per_record)]
+        features = len(self.models.published.registry(opened.registry).features)
+        fitting = budget.fit(update, features, coarser, self.models.coarsest)
+        self.taken.coarser += fitting is not update
+        self.taken.add(update.round, budget.size_of(fitting), budget.of(update.records, features), update.records)
+        return fitting, [OverBudget(update.client, update.round, *self.taken.a_record)] if self.taken.exceeds else []
 
     def scores(self, opened: RoundOpened, score: Score, sent: SentUpdate) -> Scores:
         """Score candidates on the records of the update in flight."""

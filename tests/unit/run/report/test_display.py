@@ -153,11 +153,19 @@ def test_the_summary_is_exact(made_up: Build) -> None:
 
 
 @pytest.mark.parametrize(
-    ("exceeded", "told"), [(0, "kept"), (1, "exceeded by 1 time"), (1200, "exceeded by 1,200 times")]
+    ("coarser", "exceeded", "told"),
+    [
+        (0, 0, "kept; no update made coarser"),
+        (1, 0, "kept; 1 update made coarser"),
+        (1300, 1, "exceeded by 1 time; 1,300 updates made coarser"),
+        (1300, 1200, "exceeded by 1,200 times; 1,300 updates made coarser"),
+    ],
 )
-def test_a_budget_of_bytes_is_told_with_how_it_was_kept(made_up: Build, exceeded: int, told: str) -> None:
+def test_a_budget_of_bytes_is_told_with_how_it_was_kept(
+    made_up: Build, coarser: int, exceeded: int, told: str
+) -> None:
     console, out, _ = plain()
-    summary(console, made_up(budget=BytesBudget(a_record=62.5, exceeded=exceeded)), [])
+    summary(console, made_up(budget=BytesBudget(a_record=62.5, coarser=coarser, exceeded=exceeded)), [])
     assert f"budget     62.5 bytes per record of an update: {told}\n" in out.getvalue()
 
 
