@@ -22,6 +22,7 @@ from streamfl.machines.coordinator.saved.agreement import Agreement
 from streamfl.models import Softmax
 from streamfl.protocol.messages import LabelSums, Numbers, Scores, SlotLosses, Update
 from streamfl.protocol.moments import Moments
+from streamfl.protocol.native.learnt import NativeLearnt
 from streamfl.protocol.records import Span
 from streamfl.protocol.registry import Registry
 from streamfl.protocol.tempered import tempered
@@ -253,6 +254,25 @@ def test_losses_that_are_odd_change_no_mean():
     without = RoundAggregation.of(learner, agreement, sent, outliers=frozenset({"c9"}))
     played = without.observed(sent, live, t=1, known_labels=("a", "b"), serves="m").models["m"]
     assert (played.loss, played.proper, played.variance) == pytest.approx((0.3, 0.3, 0.0))
+
+
+def answered(records: int) -> NativeLearnt:
+    """What online models learnt that lost 0.4 a record."""
+    none = np.zeros(0)
+    return NativeLearnt(
+        (), (), records, none, np.ones(2), none, none, none, none, none, none, none, loss=0.4 * records
+    )
+
+
+@pytest.mark.parametrize(("records", "compared"), [((20, 20, 9), set()), ((20, 20, 10), {"c0", "c1", "c2"})])
+def test_fewer_than_fifty_records_do_not_say_how_well_online_models_answer(records, compared):
+    sent = [update(f"c{i}", records=n) for i, n in enumerate(records)]
+    sent = [replace(one, numbers=replace(one.numbers, learnt=answered(one.records))) for one in sent]
+    observed = RoundAggregation.of(Learner(Softmax(), FedAvg()), Agreement(REGISTRY, 2.0), sent).observed(
+        sent, (replace(LIVE[0], whitened=False),), t=1, known_labels=("a", "b"), serves="m"
+    )
+    assert observed.clients_compared == compared
+    assert (observed.online_loss is not None) == bool(compared)
 
 
 def excess_of(liars: int, new: float, old: float, rise: float) -> tuple[list[int], list[tuple[str, ...]]]:

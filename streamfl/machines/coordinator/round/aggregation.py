@@ -20,6 +20,10 @@ from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import Numbers, Scores, SlotLosses, Update
 from streamfl.protocol.registry import placed_columns
 
+# A round says how well online models answer if clients have answered so many of its records with them: of fewer,
+# chance decides. docs/choices.md, "When online models begin again".
+FEWEST_COMPARED = 50
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contribution:
@@ -92,6 +96,7 @@ class RoundAggregation:
         known_labels
             The labels that were registered when the epoch began.
         """
+        compared = self._online_losses(updates)
         return RoundEvidence(
             round=t,
             records=sum(update.records for update in updates),
@@ -106,15 +111,14 @@ class RoundAggregation:
             },
             live=live,
             serves=serves,
-            online_loss=self._online_loss(updates, score_bound(len(known_labels))),
-            clients_compared=frozenset(u.client for u in updates if self._mean_online_loss(u) is not None),
+            online_loss=_online_loss(compared, score_bound(len(known_labels))),
+            clients_compared=frozenset(compared),
         )
 
-    def _online_loss(self, updates: Sequence[Update], bound: float) -> float | None:
-        """Return the mean log-loss of what online models answered, in units of `bound`, at most 1 a client."""
-        means = [(u.records, mean) for u in updates if (mean := self._mean_online_loss(u)) is not None]
-        records = sum(n for n, _ in means)
-        return significant(math.fsum(n * min(1.0, mean / bound) for n, mean in means) / records) if records else None
+    def _online_losses(self, updates: Sequence[Update]) -> dict[str, tuple[int, float]]:
+        """Return the records and the mean log-loss of online models at each client; none if the records are few."""
+        means = {u.client: (u.records, mean) for u in updates if (mean := self._mean_online_loss(u)) is not None}
+        return means if sum(records for records, _ in means.values()) >= FEWEST_COMPARED else {}
 
     def _mean_online_loss(self, update: Update) -> float | None:
         """Return the mean log-loss of the agreed online models at a client, in nats.
@@ -237,6 +241,13 @@ def outliers_in(
     there = [(client, n, each) for client, n, each in losses if n and each.keys() >= set(names)]
     means = {client: np.array([_means(each[name], n) for name in names]).ravel() for client, n, each in there}
     return outliers(means) if names else frozenset()
+
+
+def _online_loss(means: Mapping[str, tuple[int, float]], bound: float) -> float | None:
+    """Return the mean log-loss of what online models answered, in units of `bound`, at most 1 a client."""
+    records = sum(n for n, _ in means.values())
+    lost = math.fsum(n * min(1.0, mean / bound) for n, mean in means.values())
+    return significant(lost / records) if records else None
 
 
 def _means(losses: SlotLosses, records: int) -> tuple[float, float]:
