@@ -765,7 +765,7 @@ class NativeLearner:
 
     def _truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
         """Return the indices of labels in `self.labels`, or targets unchanged."""
-        if self.settings.targets:
+        if self.settings.targets or labels == self.labels:
             return plain(y)
         if len(y) == 1:
             return np.array([self._codes[labels[int(y[0])]]], dtype=np.float64)
