@@ -684,10 +684,9 @@ class NativeLearner:
         answers = self.last.past_answers(past, truths) if past and self.last else NO_PAST_ANSWERS
         if learnt:
             self._make_room_for(learnt)
-        arguments = self._kept_arguments()
-        touched, seen = self._table.room_for(learnt), self._agreed.seen + self.records
-        X, rounds, remembered = self._aligned(features, X), plain(rounds), 0 if near is None else near.seen
-        if not predict_and_learn(arguments, remembered, seen, X, rounds, truths, answers, outputs, touched):
+        arguments, remembered = self._kept_arguments(), 0 if near is None else near.seen
+        X, rounds = self._aligned(features, X), plain(rounds)
+        if not predict_and_learn(arguments, remembered, X, rounds, truths, *answers, outputs):
             raise BrokenInvariantError(NOT_FITTING)
         if not learnt:
             return
@@ -695,14 +694,16 @@ class NativeLearner:
             self._extremes = of_all((self._extremes, (float(truths.min()), float(truths.max()))))
         else:
             self._in_turn.extend(truths.tolist())
+        self._table.changes.spare -= TOUCHED * learnt
         if near is not None:
             near.seen += learnt
-            self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
+        self._make_room_for(1)  # now: what is predicted next is learnt from the same arrays
         if self.own is not None and self.own.records == FEWEST and self.own.pair_up():
             self._table.changes.arguments = None
 
     def _make_room_for(self, records: int) -> None:
-        """Let the nearest records have room for so many more."""
+        """Let the nearest records, and the changes of the table, have room for so many more records."""
+        self._table.make_room_for(records)
         if self.near is not None and not self.near.has_room_for(records):
             self._table.changes.arguments = None
             self.near.make_room_for(records)
@@ -711,6 +712,7 @@ class NativeLearner:
         """Return the arguments of the compiled loops, built once for the present names."""
         table, changes = self._table.enter(), self._table.changes
         if changes.arguments is None:
+            self._table.make_room_for(1)
             settings, columns = self.settings, self._models.weights.shape[-1]
             own = no_own_model() if self.own is None else self.own.arrays
             record = Record(np.ones(1 + len(self.features)), np.zeros(TOUCHED * settings.has_ferns, np.int64))
@@ -728,6 +730,8 @@ class NativeLearner:
                 predictions=room(len(settings.experts), columns),
                 agreed=self.agreed_mixture.mixing,
                 agreed_predictions=room(len(settings.agreed_experts), columns),
+                touched=changes.touched,
+                seen=self._agreed.seen,
                 targets=settings.targets,
                 believed=believed(self._agreed.extremes),
             )
@@ -765,7 +769,7 @@ class NativeLearner:
 
     def _truths(self, y: FloatArray, labels: tuple[str, ...]) -> FloatArray:
         """Return the indices of labels in `self.labels`, or targets unchanged."""
-        if self.settings.targets:
+        if self.settings.targets or labels == self.labels:
             return plain(y)
         if len(y) == 1:
             return np.array([self._codes[labels[int(y[0])]]], dtype=np.float64)

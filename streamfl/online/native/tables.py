@@ -5,6 +5,7 @@ same values work in one table, in turn: the changes of one are taken out before 
 """
 
 from dataclasses import dataclass, field
+from sys import maxsize
 from typing import Any, TypeVar
 from weakref import ReferenceType, WeakSet, ref
 
@@ -27,8 +28,8 @@ COMPARED = 3
 NO_TABLE, NO_VISITS = np.zeros((0, 0, 0), np.float32), np.zeros(0, np.int64)
 
 
-def _no_changes(columns: int, rates: int) -> Touched:
-    return Touched(np.zeros(0, np.int64), np.zeros((0, rates, columns), np.float32), np.zeros(1, COUNTED))
+def _no_changes(room: int, rates: int, columns: int) -> Touched:
+    return Touched(np.zeros(room, np.int64), np.zeros((room, rates, columns), np.float32), np.zeros(1, COUNTED))
 
 
 @dataclass(eq=False)
@@ -42,6 +43,7 @@ class TableChanges:
     out: tuple[Table, IntArray] | None = None
     arguments: Learning | None = None  # the arguments of the compiled loops while the changes are in the table
     spare: int = 0  # at least so many more rows have room in `touched`; 0: that is not known
+    told: tuple[IntArray, Table] | None = None  # the rows that were sent, rising, and the agreed values there
     records: IntArray = field(init=False)  # the number of records, shape (1,): a view of `touched.counted`
 
     def __post_init__(self) -> None:
@@ -94,9 +96,10 @@ class AgreedTable:
         """Put a client's changes in, after those of another client were taken out."""
         if self.changes is not changes:
             self.take_out()
-            before = self.values.take(changes.cells, axis=0)[..., : changes.columns]
-            changes.touched = changes.touched._replace(cells=changes.cells, before=np.ascontiguousarray(before))
-            changes.spare = 0
+            if len(changes.cells):  # else there is room only
+                before = self.values.take(changes.cells, axis=0)[..., : changes.columns]
+                changes.touched = changes.touched._replace(cells=changes.cells, before=np.ascontiguousarray(before))
+                changes.spare = 0
             self.changes = changes
         if changes.out is not None:
             values, visits = changes.out
@@ -120,6 +123,7 @@ class AgreedTable:
     def undo(self, changes: TableChanges) -> None:
         """Restore the agreed values, if these changes are in."""
         if self.changes is changes:
+            changes.arguments = None
             put_rows(self.values, changes.cells, changes.before)
             self.visits[changes.cells] = 0
             self.changes = None
@@ -240,7 +244,8 @@ class ClientTable:
     >>> one.agreed is other.agreed
     True
     >>> for table, row in ((one, 2), (other, 3)):
-    ...     touched = table.room_for(1)  # what the compiled loops do for a record
+    ...     table.make_room_for(1)
+    ...     touched = table.changes.touched  # what the compiled loops do for a record:
     ...     touched.cells[0], touched.counted["rows"][0] = row, 1
     ...     table.values[row] += row
     >>> one.values.ravel().tolist(), other.values.ravel().tolist()
@@ -275,13 +280,12 @@ class ClientTable:
         self.agreed = self._tables.add(AgreedTable(*state["agreed"]))
         self.agreed.users.add(self)
 
-    def _move(self, agreed: AgreedTable, columns: int, room: Touched | None = None) -> None:
+    def _move(self, agreed: AgreedTable, columns: int, changed: int = 0) -> None:
         agreed.widen(columns)
         agreed.users.add(self)
-        touched = _no_changes(columns, agreed.values.shape[1])
-        if room is not None and room.before.shape[1:] == touched.before.shape[1:]:
-            touched = touched._replace(cells=room.cells, before=room.before)
-        self.agreed, self.changes = agreed, TableChanges(touched, columns, spare=len(touched.cells))
+        room = min(len(agreed.values), 2 * changed)
+        touched = _no_changes(room, agreed.values.shape[1], columns)
+        self.agreed, self.changes = agreed, TableChanges(touched, columns, spare=room)
 
     def enter(self) -> AgreedTable:
         """Put the client's changes into the agreed table, and return it."""
@@ -295,6 +299,9 @@ class ClientTable:
 
     def agreed_rows(self, cells: IntArray, columns: int) -> Table:
         """Return the agreed values of some rows, with so many columns, shape (cells, rates, columns)."""
+        told = self.changes.told
+        if told is not None and np.array_equal(told[0], cells):  # as of a client that is alone
+            return wide(told[1][..., :columns], columns)
         self.agreed.take_out()
         rows = self.agreed.values.take(cells, axis=0)[..., :columns]
         return wide(rows, columns)
@@ -309,14 +316,14 @@ class ClientTable:
         chain
             The digest that the writer of these rows claims.
         """
-        old = self.agreed
+        old, self.changes.told = self.agreed, None
         old.undo(self.changes)
         new = (
             self._tables.of(rows.astype(np.float32), chain)
             if cells is None
             else self._tables.after(old, cells, rows, chain)
         )
-        self._move(new, rows.shape[-1], self.changes.touched)
+        self._move(new, rows.shape[-1], len(self.changes.cells))
         if new is not old:
             old.users.discard(self)
 
@@ -325,23 +332,22 @@ class ClientTable:
         self.agreed.widen(columns)
         self.changes.arguments, self.changes.columns, self.changes.spare = None, columns, 0
 
-    def room_for(self, records: int) -> Touched:
-        """Return arrays with room for the rows that so many more records may be the first to change."""
-        changes = self.changes
-        changes.spare -= TOUCHED * records
-        return changes.touched if changes.spare >= 0 else self._with_room_for(records)
+    def make_room_for(self, records: int) -> None:
+        """Let the arrays have room for the rows that so many more records may be the first to change."""
+        if self.changes.spare < TOUCHED * records:
+            self._make_room_for(records)
 
-    def _with_room_for(self, records: int) -> Touched:
+    def _make_room_for(self, records: int) -> None:
         rows = len(self.enter().values)
         changes, touched = self.changes, self.changes.touched
         wanted = min(rows, int(touched.counted["rows"][0]) + TOUCHED * records)
         if len(touched.cells) < wanted or touched.before.shape[-1] != changes.columns:
-            room = min(rows, 2 * wanted)
+            room = min(rows, 4 * wanted)  # a few times only: all arguments are built again
             cells, before = np.zeros(room, np.int64), np.zeros((room, *changes.before.shape[1:]), np.float32)
             cells[: len(changes.cells)], before[: len(changes.cells)] = changes.cells, changes.before
-            changes.touched = Touched(cells, before, touched.counted)
-        changes.spare = len(changes.touched.cells) - wanted
-        return changes.touched
+            changes.touched, changes.arguments = Touched(cells, before, touched.counted), None
+        room = len(changes.touched.cells)
+        changes.spare = maxsize if room == rows else room - int(touched.counted["rows"][0])
 
     def changed(self) -> tuple[IntArray, Table, Table, IntArray]:
         """Return the rows that the client changed, rising, their agreed values, its own, and the visits of each."""
@@ -350,6 +356,7 @@ class ClientTable:
         places[self.changes.cells] = np.arange(len(self.changes.cells))
         before = self.changes.before.take(places[cells], axis=0)
         own = np.ascontiguousarray(table.values.take(cells, axis=0)[..., :columns])
+        self.changes.told = cells, before
         return cells, before, own, table.visits.take(cells)
 
 

@@ -74,16 +74,24 @@ class ClientSource:
     ended: bool = False
 
     def add(self, features: tuple[str, ...], X: FloatArray, y: FloatArray, labels: tuple[str, ...]) -> Batch:
-        """Queue records, and return them as a batch with their positions."""
-        start, self.records = self.records, self.records + len(X)
-        span = Span(self.name, start, self.records)
-        batch = Batch(span, np.arange(start, self.records), features, X, y, labels)
+        """Queue records, and return them as a batch; they get their positions when they are polled."""
+        batch = Batch(*(ONE if len(X) == 1 else _places(len(X))), features, X, y, labels)
         self.waiting.append(batch)
+        self.records += len(X)
         return batch
+
+    @property
+    def read(self) -> int:
+        """Count the records that were polled."""
+        return self.records - sum([len(batch) for batch in self.waiting])
 
     def poll(self, limit: int) -> Sequence[Batch]:
         """Return all queued records; consecutive records with the same features form one batch."""
-        batches, self.waiting = [_joined(list(run)) for _, run in groupby(self.waiting, _names)], []
+        batches, start = list[Batch](), self.read
+        for _, run in groupby(self.waiting, _names):
+            batches.append(_joined(self.name, start, list(run)))
+            start = batches[-1].span.end
+        self.waiting = []
         return batches
 
     def seek(self, positions: Mapping[str, int]) -> None:
@@ -97,29 +105,24 @@ class ClientSource:
         return [batch for batch in batches if len(batch)]
 
 
-def _asked(n: int) -> tuple[Span, IntArray, FloatArray]:
-    """Return what all records have in common of which predictions are asked."""
-    return Span("", 0, n), np.arange(n), np.zeros(n)
+def _places(n: int) -> tuple[Span, IntArray]:
+    """Return places of n records, of which nobody asks."""
+    return Span("", 0, n), np.arange(n)
 
 
-ONE = _asked(1)
+# The place of one record, and its truth while that is not known.
+ONE, UNKNOWN = _places(1), np.zeros(1)
 
 
 def _names(batch: Batch) -> tuple[str, ...]:
     return batch.features
 
 
-def _joined(batches: Sequence[Batch]) -> Batch:
+def _joined(partition: str, start: int, batches: Sequence[Batch]) -> Batch:
     """Return consecutive batches as one; each batch's labels extend those of the batch before."""
-    first, last = batches[0], batches[-1]
-    return Batch(
-        Span(first.span.partition, first.span.start, last.span.end),
-        np.concatenate([batch.positions for batch in batches]),
-        first.features,
-        np.concatenate([batch.X for batch in batches]),
-        np.concatenate([batch.y for batch in batches]),
-        last.labels,
-    )
+    X, y = np.concatenate([batch.X for batch in batches]), np.concatenate([batch.y for batch in batches])
+    span = Span(partition, start, start + len(X))
+    return Batch(span, np.arange(start, span.end), batches[0].features, X, y, batches[-1].labels)
 
 
 @dataclass
@@ -355,7 +358,7 @@ class EmbeddedFederation:
         ValueError
             There would be too many clients or features.
         """
-        new = [*dict.fromkeys(name for name in clients if name not in self._clients)]
+        new = [name for name in dict.fromkeys(clients) if name not in self._clients]
         room = MOST_CLIENTS - len(self._clients)
         if len(new) > room:
             raise ValueError(
@@ -378,8 +381,8 @@ class EmbeddedFederation:
         X, _ = without_infinity(X)
         if node is None:
             return np.zeros((len(X), columns))
-        span, at, unknown = ONE if len(X) == 1 else _asked(len(X))
-        predicted, labels = node.machine.answer(Batch(span, at, features, X, unknown))
+        asked = (*ONE, features, X, UNKNOWN) if len(X) == 1 else (*_places(len(X)), features, X, np.zeros(len(X)))
+        predicted, labels = node.machine.answer(Batch(*asked))
         if self.task == "regression":
             return predicted if predicted.shape[1] else np.full((len(X), 1), self._middle_target(node.machine.name))
         if not labels:
@@ -485,7 +488,7 @@ class EmbeddedFederation:
         own = None if native is None else native.own_part()
         return SavedClient(
             name=name,
-            read=source.records - sum(len(batch) for batch in source.waiting),
+            read=source.read,
             joined=name in self._joined,
             held=SavedRecords.of(machine.held_back),
             pending=tuple(SavedRecords.of(batch) for batch in source.waiting),

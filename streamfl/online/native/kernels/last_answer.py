@@ -43,13 +43,16 @@ LAST_TARGET = np.dtype([
 
 # Of a record when it was answered: whether the answer compares the experts; and the column of the last label, or of
 # targets what `LAST_TARGET` had and the centre, NaN before any.
-WHEN_ANSWERED = np.dtype([(name, np.float64) for name in ("compares", "label", "seen", "target", "error", "centre")])
+COMPARES, LABEL, SEEN, TARGET, LAST_ERROR, CENTRE = WHEN_ANSWERED = range(6)
 
 
 class PastAnswers(NamedTuple):
-    """What was known when records were answered, (n,), and the answers: parts of `Predictions`, (n, 3 E + 3, C)."""
+    """What was known when records were answered, `WHEN_ANSWERED`, and the answers: parts of `Predictions`.
 
-    then: npt.NDArray[np.void]
+    Shapes (n, 6) and (n, 3 E + 3, C).
+    """
+
+    then: FloatArray
     parts: FloatArray
 
 
@@ -151,11 +154,11 @@ def learn_outer(last: Last, past: PastAnswers, i: int, truth: float, centre: flo
     held, predictions = last.target[0], last.predictions
     if i >= len(past.then):
         learn_last_answer(last, truth, centre, targets)
-    elif past.then[i].compares:
+    elif past.then[i, COMPARES]:
         then, parts, experts = past.then[i], past.parts, len(predictions.by_expert)
-        last.label[0] = int(then.label)
+        last.label[0] = int(then[LABEL])
         if targets:
-            held.seen, held.target, held.error = then.seen, then.target, then.error
+            held.seen, held.target, held.error = then[SEEN], then[TARGET], then[LAST_ERROR]
         for c in range(parts.shape[2]):
             for e in range(experts):
                 predictions.by_expert[e, c] = parts[i, e, c]
@@ -163,7 +166,7 @@ def learn_outer(last: Last, past: PastAnswers, i: int, truth: float, centre: flo
                 predictions.centred[e, c] = parts[i, 2 * experts + e, c]
             for k in range(len(predictions.by_mixture)):
                 predictions.by_mixture[k, c] = parts[i, 3 * experts + k, c]
-        learn_last_answer(last, truth, truth if math.isnan(then.centre) else then.centre, targets)
+        learn_last_answer(last, truth, truth if math.isnan(then[CENTRE]) else then[CENTRE], targets)
     elif targets:
         held.seen, held.target, held.error = 1.0, truth, 0.0
     else:

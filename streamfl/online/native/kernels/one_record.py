@@ -63,7 +63,8 @@ class Learning(NamedTuple):
     `measured` is the record's features as distances to others are measured: on the client's own scale, if it has a
     model of its own. `agreed` is the mixture of the experts that all clients share, the models and `rounds`.
     `mixing`, which serves, has the client's own experts next to them. `believed` are the least and the largest target
-    that are believed by those of all clients, shape (2,).
+    that are believed by those of all clients, shape (2,). `seen` counts the records of the agreed state; `touched`
+    has the rows that records changed since, and counts these.
     """
 
     kinds: Kinds
@@ -79,6 +80,8 @@ class Learning(NamedTuple):
     predictions: Predictions
     agreed: Mixing
     agreed_predictions: Predictions
+    touched: Touched
+    seen: int
     targets: bool
     believed: FloatArray
 
@@ -164,11 +167,10 @@ def learn(
     i: int,
     truth: float,
     past: PastAnswers,
-    seen: int,
-    touched: Touched,
 ) -> None:
     """Learn row i, which was predicted last; `truth` is the column of its label, or its target."""
-    models, predictions = learning.models, learning.predictions
+    models, predictions, touched = learning.models, learning.predictions, learning.touched
+    seen = learning.seen + touched.counted[0].records + 1
     z, cells = learning.record
     errors, target = predictions.by_expert, 0.0
     if learning.targets:
@@ -194,8 +196,8 @@ def learn(
     if len(learning.memory.y):
         remember(learning.memory, remembered, learning.measured, truth, learning.targets)
     if learning.targets and judge_first(learning.mixing.targets, 0):
-        unlearn(learning, remembered, seen, touched)
-    if learning.targets and touched.counted[0].records + 1 == seen:  # there is no agreed state yet
+        unlearn(learning, remembered, seen)
+    if learning.targets and not learning.seen:  # there is no agreed state yet
         models.centre[0] = mean_target(learning.mixing.targets)
 
 
@@ -234,12 +236,12 @@ def count_right(models: Models, by_expert: FloatArray, code: int, awake: BoolArr
 
 
 @inner
-def unlearn(learning: Learning, remembered: int, seen: int, touched: Touched) -> None:
+def unlearn(learning: Learning, remembered: int, seen: int) -> None:
     """Undo what was learnt from the first targets, among which there was an outlier.
 
     The mixture would misjudge the usual size of errors for ever.
     """
-    memory, mixing, models = learning.memory, learning.mixing, learning.models
+    memory, mixing, models, touched = learning.memory, learning.mixing, learning.models, learning.touched
     for i in range(min(FIRST, len(memory.y))):
         memory.y[(remembered - i) % len(memory.y)] = mixing.targets.first[FIRST - 1 - i, 0]
     mix_equally(mixing)
@@ -290,17 +292,17 @@ def is_sound(
 def predict_and_learn(
     learning: Learning,
     remembered: int,
-    seen: int,
     X: FloatArray,
     rounds: FloatArray,
     truths: FloatArray,
-    past: PastAnswers,
+    then: FloatArray,
+    parts: FloatArray,
     predicted: FloatArray,
-    touched: Touched,
 ) -> bool:
     """Predict every record, then learn it, in order.
 
-    `past` has the answers to the first records, those given when they came; none if they are answered now.
+    `then` and `parts` are the `PastAnswers` to the first records, those given when they came; none if they are
+    answered now. They come one by one, since it takes Numba as long to look into a tuple as to do much of the work.
     Predictions are written to `predicted`, shape (n, C); without rows there, none are made. A record that is learnt
     without being predicted must be the one that was predicted last. Without `truths` nothing is learnt, and the last
     answer predicts the first record only: it was learnt to predict the next one, and would be as sure of all others.
@@ -323,7 +325,7 @@ def predict_and_learn(
                 predicted[i, 0] = min(max(predicted[i, 0], least), largest)
         if len(truths):
             count_in(learning.scales, X, i)
-            learn(learning, remembered, X, i, truths[i], past, seen + i + 1, touched)
-            touched.counted[0].records += 1
+            learn(learning, remembered, X, i, truths[i], PastAnswers(then, parts))
+            learning.touched.counted[0].records += 1
             remembered += 1
     return True

@@ -11,6 +11,7 @@ from streamfl.arrays import FloatArray, IntArray
 from streamfl.errors import PeerError
 from streamfl.online.native.kernels.last_answer import (
     ERROR,
+    LABEL,
     LAST,
     LAST_TARGET,
     OTHERS,
@@ -26,7 +27,7 @@ from streamfl.online.native.private.own import with_gone
 from streamfl.protocol.native.settings import FOLLOWING, NONE
 
 # No records were answered before: they are learnt as they are predicted.
-NO_PAST_ANSWERS = PastAnswers(np.zeros(0, WHEN_ANSWERED), np.zeros((0, 0, 0)))
+NO_PAST_ANSWERS = PastAnswers(np.zeros((0, len(WHEN_ANSWERED))), np.zeros((0, 0, 0)))
 
 
 class PastPrediction(NamedTuple):
@@ -147,8 +148,8 @@ class LastAnswer:
         None stands for a record of which nothing is kept. Of this, and of a label that had no column, which no expert
         could have predicted, only the last answer is learnt.
         """
-        then, present = np.zeros(len(past), WHEN_ANSWERED), self._present
-        then["label"] = NONE
+        then, present = np.zeros((len(past), len(WHEN_ANSWERED))), self._present
+        then[:, LABEL] = NONE
         parts = np.zeros((len(past), 3 * self.mixture.experts + MIXTURES, len(self._predictions.mixed)))
         for i, one in enumerate(past):
             if one is None:

@@ -20,7 +20,8 @@ def table(tables: AgreedTables, columns: int = 1) -> ClientTable:
 
 def learn(client: ClientTable, row: int, by: float) -> None:
     """Change a row in the last column, as the compiled loops do."""
-    touched, agreed = client.room_for(1), client.enter()
+    client.make_room_for(1)
+    touched, agreed = client.changes.touched, client.enter()
     if not agreed.visits[row]:
         at = touched.counted["rows"][0]
         touched.cells[at], touched.counted["rows"][0] = row, at + 1
