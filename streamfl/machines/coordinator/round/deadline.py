@@ -30,7 +30,8 @@ class Deadline:
 
     # The updates in time of the round that closed last; None if its deadline did not close it.
     in_time: int | None = None
-    late: frozenset[str] = frozenset()  # the members that have sent an update since then, too late or for a later round
+    # The members that have sent an update since then, too late or only for a later round.
+    late: frozenset[str] = frozenset()
     doublings: int = 0
     came: float = 0.0  # when the last update of the open round came, in seconds
     has_passed: bool = False  # whether the deadline closes the open round
