@@ -21,22 +21,22 @@ def clients(n: int) -> list[str]:
 
 
 def _logs(table: Table, names: list[str], each: int) -> dict[str, Log]:
-    """Deal `each` records to every client in turn, covtype again and again."""
+    """Deal `each` records to every client in turn, the table again and again."""
     dealt = {name: (np.arange(each) * len(names) + i) % len(table) for i, name in enumerate(names)}
     return {name: Log(rows, table.y[rows]) for name, rows in dealt.items()}
 
 
-def produced(of: Federation, names: list[str], each: int, *, end: bool) -> None:
-    """Write `each` records to every client, as fast as can be."""
-    table = shuffled(covtype(), 0)
+def produced(of: Federation, names: list[str], each: int, *, end: bool, table: Table | None = None) -> None:
+    """Write `each` records to every client, as fast as can be: those of covtype, or of another table."""
+    table = shuffled(covtype(), 0) if table is None else table
     written = Production(table, _logs(table, names, each), end=end)
     produce(of.settings, connect(of.settings), written, Stop(), lambda _: None)
 
 
 @contextmanager
-def arriving(of: Federation, names: list[str], each: int, rate: float) -> Iterator[None]:
+def arriving(of: Federation, names: list[str], each: int, rate: float, table: Table | None = None) -> Iterator[None]:
     """Write records at a steady rate, so many a second in all, until every client has `each` or the block ends."""
-    table, settings, stop = shuffled(covtype(), 0), of.settings, Stop()
+    table, settings, stop = shuffled(covtype(), 0) if table is None else table, of.settings, Stop()
     written = Production(table, _logs(table, names, each), rate=rate)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(produce, settings, connect(settings), written, stop, lambda _: None)

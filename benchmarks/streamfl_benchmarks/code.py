@@ -27,13 +27,8 @@ _ESTIMATORS = (*_FEDERATION, "streamfl/run/estimators")
 _RIVER = tuple(
     f"benchmarks/river_peers/{name}.py" for name in ("dealing", "intercept", "methods", "streams", "trial")
 )
-_PLANT = (
-    *_FEDERATION,
-    "streamfl/live",
-    "streamfl/wire",
-    "connectors/streamfl_connectors/kafka",
-    "benchmarks/live/plant.py",
-)
+_LIVE = (*_FEDERATION, "streamfl/live", "streamfl/wire", "connectors/streamfl_connectors/kafka")
+_PLANT = (*_LIVE, "benchmarks/live/plant.py")
 _OURS = "benchmarks/streamfl_benchmarks"
 
 # By the name of the file of runs, without its ending.
@@ -99,6 +94,7 @@ CODE: dict[str, tuple[str, ...]] = {
     "plant": _PLANT,
     "plant_300": _PLANT,
     "plant_answers": (*_PLANT, "benchmarks/live/plant_answers.py"),
+    "wide": (*_LIVE, "benchmarks/live/wide.py"),
     "readers": ("connectors/streamfl_connectors", "streamfl/runtime/log", "benchmarks/readers.py"),
     "published_matrices": (
         *_FEDERATION,

@@ -259,6 +259,8 @@ class Coordinator:
             case Join() | Leave():
                 return self._take_question(admitted, event.signer if isinstance(event, Signed) else None, now)
             case Update():
+                if self.state.members[admitted.client].missed:  # it was too slow for the last round as well
+                    self._unsaved.deadline = self._unsaved.deadline.with_late(admitted.client)
                 self._unsaved.collect(admitted, self._admission.logs.ids_of(admitted), now)
             case Scores():
                 self._unsaved.collect_scores(admitted)

@@ -424,6 +424,18 @@ def test_a_round_waits_twice_as_long_if_most_updates_of_the_one_before_were_too_
     assert machine.wakes_at == 10.0 + 3.0
 
 
+def test_clients_whose_turn_comes_only_in_the_next_round_were_too_slow_for_the_last_one_as_well():
+    machine = coordinator(4, deadline=3.0)
+    first = begun(machine, "c0", "c1", "c2", "c3")
+    feed(machine, answer(first, "c0"), now=1.0)
+    (second,) = broadcast(feed(machine, Tick(), now=3.0), RoundOpened)
+    feed(machine, answer(first, "c1"), now=3.1)  # its host stops here, and c2 and c3 send nothing for round 1
+    feed(machine, answer(second, "c1"), answer(second, "c0", start=4), now=4.0)
+    assert machine.wakes_at == 6.0, "one in time, one too slow, though it has sent two updates"
+    feed(machine, answer(second, "c2"), now=5.0)
+    assert machine.wakes_at == 3.0 + 2 * 3.0
+
+
 def test_a_round_waits_at_most_four_times_as_long_and_not_for_strangers():
     machine = coordinator(3, deadline=3.0)
     opened = begun(machine, "c0", "c1", "c2")

@@ -2,6 +2,9 @@
 
 Clients that come too late send their records again. If the next round closes as early, these are too late again, and
 all work is lost: after a stop, when every client has a backlog, rounds would be learnt from one client each.
+
+A host that hears that a round has closed begins no more updates for it. So the clients whose turn had not come are
+too slow as well, though nothing of theirs comes too late: they are known by their first update for a later round.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +30,8 @@ class Deadline:
 
     # The updates in time of the round that closed last; None if its deadline did not close it.
     in_time: int | None = None
-    late: frozenset[str] = frozenset()  # the members of which an update came too late since then
+    # The members that have sent an update since then, too late or only for a later round.
+    late: frozenset[str] = frozenset()
     doublings: int = 0
     came: float = 0.0  # when the last update of the open round came, in seconds
     has_passed: bool = False  # whether the deadline closes the open round
@@ -37,14 +41,14 @@ class Deadline:
         return least * float(2**self.doublings)
 
     def with_late(self, client: str) -> "Deadline":
-        """Return the same after an update of a member came too late: twice as long once these are most."""
+        """Return the same after an update of a member that was not in time: twice as long once these are most."""
         noted = replace(self, late=self.late | {client})
         doubles = noted.are_most_late and not self.are_most_late
         return replace(noted, doublings=min(self.doublings + doubles, MOST_DOUBLINGS))
 
     @property
     def are_most_late(self) -> bool:
-        """Tell whether more updates of the round that closed last were late than in time."""
+        """Tell whether more members were late for the round that closed last than in time."""
         return self.in_time is not None and len(self.late) > self.in_time
 
     def next(self, *, in_time: int, took: float, least: float) -> "Deadline":
