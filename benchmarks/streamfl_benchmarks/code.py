@@ -72,6 +72,12 @@ CODE: dict[str, tuple[str, ...]] = {
         "streamfl/run/replay.py",
         "benchmarks/epsilon.py",
     ),
+    "beside_flower": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        "benchmarks/beside_flower.py",
+        "benchmarks/flower_client.py",
+    ),
     "growth": (
         *_FEDERATION,
         "streamfl/run/replay.py",
