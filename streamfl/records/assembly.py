@@ -310,7 +310,7 @@ class Assembly:
     def _reject(self, rejections: Sequence[Rejection]) -> None:
         if rejections and self.request.on_bad_record == "stop":
             first = min(rejections, key=lambda rejection: rejection.position)
-            raise self.request.refusal(first.reason, "correct it, or add --on-bad-record reject to leave it out")
+            raise self.request.refusal(first.reason, "correct it, or add --on-bad-record reject to go on without it")
         self._rejected.extend(rejections)
 
     def _targets(self) -> tuple[FloatArray, tuple[str, ...]]:

@@ -673,7 +673,7 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
     ),
     "orders of another profile": ("f.csv", GOOD, ("--max-order", "none"), "--profile paper"),
     "an order that is none": ("f.csv", GOOD, ("--profile", "paper", "--max-order", "21"), "from 0 to 20, or none"),
-    "no number of bytes": ("f.csv", GOOD, ("--bytes", "few"), "give a positive number, or auto"),
+    "no number of bytes": ("f.csv", GOOD, ("--bytes", "few"), "give a positive number, raw or auto"),
     "bytes of rounds": ("f.csv", GOOD, ("--bytes", "90", "--profile", "paper"), "leave bytes out"),
     "too few bytes": ("f.csv", GOOD, ("--bytes", "9", "--round-size", "10", "--clients", "2"), "give 57 or more"),
     "a drift after the end": ("f.csv", GOOD, ("--inject", "class-swap@99999"), "name earlier rounds"),

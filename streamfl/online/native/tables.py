@@ -43,7 +43,6 @@ class TableChanges:
     out: tuple[Table, IntArray] | None = None
     arguments: Learning | None = None  # the arguments of the compiled loops while the changes are in the table
     spare: int = 0  # at least so many more rows have room in `touched`; 0: that is not known
-    told: tuple[IntArray, Table] | None = None  # the rows that were sent, rising, and the agreed values there
     records: IntArray = field(init=False)  # the number of records, shape (1,): a view of `touched.counted`
 
     def __post_init__(self) -> None:
@@ -299,9 +298,6 @@ class ClientTable:
 
     def agreed_rows(self, cells: IntArray, columns: int) -> Table:
         """Return the agreed values of some rows, with so many columns, shape (cells, rates, columns)."""
-        told = self.changes.told
-        if told is not None and np.array_equal(told[0], cells):  # as of a client that is alone
-            return wide(told[1][..., :columns], columns)
         self.agreed.take_out()
         rows = self.agreed.values.take(cells, axis=0)[..., :columns]
         return wide(rows, columns)
@@ -316,7 +312,7 @@ class ClientTable:
         chain
             The digest that the writer of these rows claims.
         """
-        old, self.changes.told = self.agreed, None
+        old = self.agreed
         old.undo(self.changes)
         new = (
             self._tables.of(rows.astype(np.float32), chain)
@@ -356,7 +352,6 @@ class ClientTable:
         places[self.changes.cells] = np.arange(len(self.changes.cells))
         before = self.changes.before.take(places[cells], axis=0)
         own = np.ascontiguousarray(table.values.take(cells, axis=0)[..., :columns])
-        self.changes.told = cells, before
         return cells, before, own, table.visits.take(cells)
 
 

@@ -345,7 +345,7 @@ class _Run:
         ]
         found.sort(key=lambda rejection: rejection.position)
         if found and self.asked.request.on_bad_record == "stop":
-            remedy = "correct it, or add --on-bad-record reject to leave it out"
+            remedy = "correct it, or add --on-bad-record reject to go on without it"
             raise self.asked.request.refusal(found[0].reason, remedy)
         self.rejected += len(found)
         self.first.extend(found[: SHOWN - len(self.first)])
