@@ -27,7 +27,7 @@ from streamfl_benchmarks import run_file
 from streamfl_benchmarks.origin import Origin
 from streamfl_benchmarks.run_file import Kept
 
-CHEAP_FIRST = (*PEERS[:-2], *(method for method in METHODS if method not in PEERS), *PEERS[-2:])
+CHEAP_FIRST = (*PEERS[:-3], *(method for method in METHODS if method not in PEERS), *PEERS[-3:])
 
 
 def listed(text: str, known: Sequence[str], option: str) -> list[str]:

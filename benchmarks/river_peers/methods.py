@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from river_peers.dealing import CLIENT, Isolated, client_of
 
-TREES = 10
+TREES, MANY_TREES = 10, 100
+NEIGHBOURS_OF = 1000  # the records among which kNN looks: as many as a client of streamfl keeps
 CLIENTS, ROUND = 4, 50  # of the variants with several clients
 
 # The cheap ones first.
@@ -24,10 +25,14 @@ PEERS = (
     "river-linear-0.1",
     "river-linear-ddm",
     "river-hat",
+    "river-knn-1",
+    "river-knn-3",
+    "river-knn-10",
     "capymoa-arf",
     "capymoa-srp",
     "river-arf",
     "river-srp",
+    "river-arf-100",
 )
 OURS: dict[str, dict[str, Any]] = {
     "streamfl": {},
@@ -129,6 +134,8 @@ def _peer(method: str, task: Task) -> Any:
         return NoChange()
     from river import drift, ensemble, forest, tree
 
+    if method.startswith("river-knn-"):
+        return _neighbours(int(method.removeprefix("river-knn-")))
     match method:
         case "river-linear-0.01":
             return _linear(task, 0.01)
@@ -140,6 +147,8 @@ def _peer(method: str, task: Task) -> Any:
             return tree.HoeffdingAdaptiveTreeClassifier(seed=task.seed)
         case "river-arf":
             return forest.ARFClassifier(n_models=TREES, seed=task.seed)
+        case "river-arf-100":
+            return forest.ARFClassifier(n_models=MANY_TREES, seed=task.seed)
         case "river-srp":
             return ensemble.SRPClassifier(n_models=TREES, seed=task.seed)
     raise ValueError(method)
@@ -153,6 +162,13 @@ def _linear(task: Task, rate: float) -> Any:
     if task.labels == 2:
         return preprocessing.StandardScaler() | linear_model.LogisticRegression(optim.SGD(rate))
     return preprocessing.StandardScaler() | Intercept() | linear_model.SoftmaxRegression(optim.SGD(rate))
+
+
+def _neighbours(k: int) -> Any:
+    from river import neighbors, preprocessing
+
+    among = neighbors.LazySearch(window_size=NEIGHBOURS_OF)
+    return preprocessing.StandardScaler() | neighbors.KNNClassifier(n_neighbors=k, engine=among)
 
 
 def _capymoa(method: str, task: Task) -> Learner:

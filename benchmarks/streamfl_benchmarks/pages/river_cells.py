@@ -15,7 +15,11 @@ NAMES = {
     "river-linear-ddm": "linear + DDM",
     "river-hat": "Hoeffding tree (HAT)",
     "river-arf": "ARF",
+    "river-arf-100": "ARF, 100 trees",
     "river-srp": "SRP",
+    "river-knn-1": "kNN, k = 1",
+    "river-knn-3": "kNN, k = 3",
+    "river-knn-10": "kNN, k = 10",
 }
 
 
