@@ -165,8 +165,8 @@ class Connection:
 
     def _why(self, reason: str) -> str:
         """Return the reason for which attempts have failed, or a likelier one that they cannot have seen."""
-        protocol = self.settings.passed_through.get("security_protocol", "PLAINTEXT")
-        unseen = protocol not in tls.PROTOCOLS and tls.is_spoken_by(self.settings.bootstrap_servers)
+        speaks_tls = self.settings.security_protocol in tls.PROTOCOLS
+        unseen = not speaks_tls and tls.is_spoken_by(self.settings.bootstrap_servers)
         return tls.SPOKEN if unseen else reason
 
 

@@ -154,8 +154,13 @@ class KafkaSettings(BaseModel):
     @property
     def asks_for_log_in(self) -> bool:
         """Tell whether there is a log-in, whose rights may differ from those of others."""
+        return self.security_protocol != "PLAINTEXT"
+
+    @property
+    def security_protocol(self) -> str:
+        """Return how the process speaks with the brokers, as Kafka names it: by default without TLS or a log-in."""
         protocol: str = self.passed_through.get("security_protocol", "PLAINTEXT")
-        return protocol != "PLAINTEXT"
+        return protocol
 
     def __repr__(self) -> str:
         """Return the settings without their secrets."""
