@@ -19,7 +19,7 @@ import numpy as np
 
 from streamfl.arrays import HOLDS_ARRAYS, BoolArray, FloatArray
 from streamfl.learning.drift.inputs import APART, KNOWN, NAMED, NEXT_TO
-from streamfl.learning.drift.means import room_for
+from streamfl.learning.drift.means import as_float32, room_for
 from streamfl.protocol.digits import significant
 from streamfl.protocol.messages import FeatureMoved
 from streamfl.protocol.moments import Moments
@@ -98,6 +98,8 @@ class InputBaseline:
     # How many values each mean is of, shape (clients, d), and the means; NaN where unknown.
     counts: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     means: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    # The sums of the values' squared deviations from the mean of their round, as float32, shape (clients, d).
+    squares: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     # The round since which baselines begin again, and by how many deviations each client's mean then differed from
     # its baseline before, shape (clients, d); NaN of those that have not begun again.
     changed: int = 0
@@ -109,8 +111,8 @@ class InputBaseline:
     def fits(self) -> bool:
         """Tell whether the arrays have the shapes that the names ask for; those of a saved state may not."""
         pairs = len(self.clients), len(self.features)
-        shapes = [one.shape for one in (self.since, self.counts, self.means, self.shifts)]
-        return shapes == [pairs[:1], pairs, pairs, pairs]
+        shapes = [one.shape for one in (self.since, self.counts, self.means, self.squares, self.shifts)]
+        return shapes == [pairs[:1], pairs, pairs, pairs, pairs]
 
     def moved(self, t: int, sent: Mapping[str, Moments]) -> tuple[FeatureMoved, ...]:
         """Return the features whose means in round t surely differ, the surest first, at most 20.
@@ -189,7 +191,9 @@ class InputBaseline:
             A later such round for clients that began again alone, by name.
         """
         known = self._with(sent)
-        begun, counts, means, shifts = (x.copy() for x in (known.since, known.counts, known.means, known.shifts))
+        begun, counts, means, squares, shifts = (
+            x.copy() for x in (known.since, known.counts, known.means, known.squares, known.shifts)
+        )
         changed = max(since, self.explained + 1)
         if changed > known.changed:
             shifts[:] = math.nan
@@ -202,19 +206,24 @@ class InputBaseline:
             if begun[i] < now:
                 # One that begins alone, after a drift of its own, says nothing of others.
                 shifts[i] = known._off(i, own) if begun[i] < changed == now else math.nan
-                begun[i], counts[i], means[i] = now, 0.0, np.nan
+                begun[i], counts[i], means[i], squares[i] = now, 0.0, np.nan, 0.0
             old = np.where(counts[i] > 0.0, means[i], own.mean)
             counts[i] += own.count
             new = old + own.count / np.maximum(counts[i], 1.0) * (own.mean - old)
             means[i] = np.where(own.count > 0.0, new, means[i])
-        return replace(known, since=begun, counts=counts, means=means, changed=changed, shifts=shifts)
+            squares[i] += np.where(own.count > 0.0, own.m2, 0.0)
+        return replace(
+            known, since=begun, counts=counts, means=means, squares=as_float32(squares), changed=changed, shifts=shifts
+        )
 
     def among(self, clients: Collection[str]) -> "InputBaseline":
         """Return what is remembered of some clients alone."""
         kept = [i for i, name in enumerate(self.clients) if name in clients]
         names = tuple(self.clients[i] for i in kept)
-        since, counts, means, shifts = (x[kept] for x in (self.since, self.counts, self.means, self.shifts))
-        return replace(self, clients=names, since=since, counts=counts, means=means, shifts=shifts)
+        since, counts, means, squares, shifts = (
+            x[kept] for x in (self.since, self.counts, self.means, self.squares, self.shifts)
+        )
+        return replace(self, clients=names, since=since, counts=counts, means=means, squares=squares, shifts=shifts)
 
     def _median_shift(self, sent: Collection[str]) -> FloatArray:
         """Return by feature the median shift of clients whose baselines have begun again; 0 if few have.
@@ -240,15 +249,24 @@ class InputBaseline:
         i, own = self.clients.index(name), moments.aligned(self.features)
         by, before = self._off(i, own), self.means[i]
         if self.since[i] < self.changed:
-            by, before = by - shared, before + shared * _deviation(own)
+            by, before = by - shared, before + shared * self._deviation(i, own)
         with np.errstate(divide="ignore", invalid="ignore"):
             off = as_normal(by / np.sqrt(1.0 / own.count + 1.0 / self.counts[i]), np.maximum(own.count - 1.0, 1.0))
         return off, before, own.mean, by
 
     def _off(self, i: int, own: Moments) -> FloatArray:
         """Return by how many deviations means differ from a client's baseline; NaN where one is unknown."""
-        by: FloatArray = (own.mean - self.means[i]) / _deviation(own)
+        by: FloatArray = (own.mean - self.means[i]) / self._deviation(i, own)
         return by
+
+    def _deviation(self, i: int, own: Moments) -> FloatArray:
+        """Return the deviations of a client's values, now or in its baseline; NaN of constant ones, and of none.
+
+        The larger one: few values of a feature that is seldom not 0 may all be 0, or nearly, as sums are rounded.
+        """
+        variance = np.maximum(own.variance, self.squares[i] / np.maximum(self.counts[i], 1.0))
+        deviation: FloatArray = np.sqrt(np.where((own.count > 0.0) & (own.variance > 0.0), variance, math.nan))
+        return deviation
 
     def _with(self, sent: Mapping[str, Moments]) -> "InputBaseline":
         """Return the same with room for new names, as long as no more pairs than `PAIRS` are watched."""
@@ -264,14 +282,9 @@ class InputBaseline:
             since=np.pad(self.since, rows),
             counts=np.pad(self.counts, pairs),
             means=np.pad(self.means, pairs, constant_values=math.nan),
+            squares=np.pad(self.squares, pairs),
             shifts=np.pad(self.shifts, pairs, constant_values=math.nan),
         )
-
-
-def _deviation(own: Moments) -> FloatArray:
-    """Return the deviations of the values; NaN of constant ones, and of none."""
-    deviation: FloatArray = np.sqrt(np.where((own.count > 0.0) & (own.variance > 0.0), own.variance, math.nan))
-    return deviation
 
 
 def together(off: FloatArray) -> FloatArray:

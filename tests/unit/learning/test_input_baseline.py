@@ -112,6 +112,23 @@ def test_inputs_that_do_not_move_seldom_differ(kind: str) -> None:
     assert found <= 5
 
 
+def test_rare_values_that_few_records_lack_do_not_differ() -> None:
+    """Six clients of a federation of many, each with ten records: all may lack what one record in 16 has."""
+    rng = np.random.default_rng(5)
+    features, found = tuple(f"soil-{j}" for j in range(50)), 0
+
+    def sent() -> dict[str, Moments]:
+        X = (rng.random((6, 10, 50)) < 0.065) + rng.uniform(-1e-3, 1e-3, (6, 10, 50))  # sums are rounded
+        return {f"c{i}": Moments.of(features, X[i]) for i in range(6)}
+
+    for _ in range(50):
+        baseline = InputBaseline()
+        for _ in range(5):
+            baseline = baseline.after(sent(), since=1)
+        found += bool(baseline.moved(6, sent()))
+    assert found <= 1
+
+
 def test_a_day_and_a_walk_differ_from_what_was_before() -> None:
     """`InputsMoved` of its own is quiet here: that is the way of these features."""
     rng = np.random.default_rng(5)
