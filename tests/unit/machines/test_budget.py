@@ -97,7 +97,7 @@ def test_budgets_begin_when_clients_no_longer_all_send_second_moments():
     assert FIRST == ALL_MEASURED + 1
 
 
-def test_the_mean_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_counts_once():
+def test_the_total_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_counts_once():
     taken = SentSizes()
     for round_ in range(5, 20):
         taken.add(round_, 1000, 900.0, 10)

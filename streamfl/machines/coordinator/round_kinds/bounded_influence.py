@@ -36,7 +36,7 @@ STEPS = "steps"
 LONGEST = 8.0
 
 # The measurements of a client, in its update or of candidates.
-_Told = TypeVar("_Told", Numbers, Scores)
+_Measured = TypeVar("_Measured", Numbers, Scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,11 +216,11 @@ def _of_norms(update: Update, most: float, longest: float, sums: set[str]) -> Up
     return update if numbers is update.numbers else replace(update, numbers=numbers)
 
 
-def _of_part(told: _Told, part: float, slopes: float, sums: set[str]) -> _Told:
+def _of_part(measured: _Measured, part: float, slopes: float, sums: set[str]) -> _Measured:
     """Return numbers or scores with losses of a part of the records, and `slopes` times the gradients in `sums`."""
-    losses = {name: _part_of(one, part) for name, one in told.losses.items()}
-    differences = {name: slopes * x if name in sums else x for name, x in told.differences.items()}
-    return replace(told, losses=losses, differences=differences)
+    losses = {name: _part_of(one, part) for name, one in measured.losses.items()}
+    differences = {name: slopes * x if name in sums else x for name, x in measured.differences.items()}
+    return replace(measured, losses=losses, differences=differences)
 
 
 def _part_of(losses: SlotLosses, part: float) -> SlotLosses:
