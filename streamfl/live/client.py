@@ -15,10 +15,10 @@ from streamfl.live.identity import warn_if_open
 from streamfl.live.metrics.exposure import exposed, traced
 from streamfl.live.own_models_out import OwnModelsOut
 from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.single_records import warn_of_single_records
 from streamfl.live.stopping import Stop
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.runtime.clock import ListeningClock
-from streamfl.runtime.log.topics import Topics
 from streamfl.runtime.loop import run
 from streamfl.runtime.ports import Connector, Host, RecordFormat, silence_of
 
@@ -59,7 +59,7 @@ def serve_clients(
         they were accepted.
     """
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
-    _warn_of_single_records(settings)
+    warn_of_single_records(settings)
     own = None if own_models_out is None else OwnModelsOut(own_models_out, settings)
     warn_if_open(settings)
     machine = replace(settings.client_machine, waits=not until_end)
@@ -89,23 +89,6 @@ def serve_clients(
     if node.failed:
         reasons = "; ".join(f"{client}: {reason}" for client, reason in list(node.failed.items())[:MOST_NAMES])
         raise UsageError(f"{len(node.failed)} of the clients failed: {reasons}")
-
-
-def _warn_of_single_records(settings: FederationSettings) -> None:
-    """Log where settings let others see single records."""
-    if settings.rounds.min_records == 1:
-        LOG.warning(
-            "single records may be sent",
-            min_records=1,
-            remedy="raise rounds.min_records; a single record can be computed from such an update",
-        )
-    if settings.privacy.secure_aggregation == "masked" and settings.labels.topic:
-        LOG.warning(
-            "masks do not hide answers",
-            topic=Topics(settings.federation.name).predictions,
-            consequence="whoever may read this topic sees each record's id, client, prediction and last known label",
-            remedy="let only those read it who may read records and labels, or remove [labels] from the settings",
-        )
 
 
 def _keeping(
