@@ -15,6 +15,7 @@ from streamfl.live.identity import warn_if_open
 from streamfl.live.metrics.exposure import exposed, traced
 from streamfl.live.own_models_out import OwnModelsOut
 from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.single_records import warn_of_single_records
 from streamfl.live.stopping import Stop
 from streamfl.records.doubts.doubting import DoubtingOnce, Looks
 from streamfl.runtime.clock import ListeningClock
@@ -58,12 +59,7 @@ def serve_clients(
         they were accepted.
     """
     LOG.info("equal bytes", promised=not settings.unequal, because_of=list(settings.unequal))
-    if settings.rounds.min_records == 1:
-        LOG.warning(
-            "single records may be sent",
-            min_records=1,
-            remedy="raise rounds.min_records; a single record can be computed from such an update",
-        )
+    warn_of_single_records(settings)
     own = None if own_models_out is None else OwnModelsOut(own_models_out, settings)
     warn_if_open(settings)
     machine = replace(settings.client_machine, waits=not until_end)

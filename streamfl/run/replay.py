@@ -535,14 +535,12 @@ class Replay:
     def _budget(self, clients: Sequence[Client]) -> BytesBudget | None:
         """Return the budget of updates, and how it was kept."""
         budget = self.settings.learning.budget(messages.size)
-        return (
-            None
-            if budget is None
-            else BytesBudget(
-                a_record=budget.of(1, len(self.table.features)),
-                coarser=sum(client.made_coarser for client in clients),
-                exceeded=sum(client.over_budget for client in clients),
-            )
+        if budget is None:
+            return None
+        return BytesBudget(
+            a_record=budget.of(1, len(self.table.features)),
+            coarser=sum(client.made_coarser for client in clients),
+            exceeded=sum(client.over_budget for client in clients),
         )
 
     def _privacy(self, clients: Sequence[Client]) -> Privacy | None:

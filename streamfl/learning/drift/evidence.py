@@ -65,7 +65,8 @@ class RoundEvidence:
     # The mean log-loss of the agreed online models over the clients that are compared, divided by `loss_bound` and at
     # most 1 at each; None if it is not known.
     online_loss: float | None = None
-    clients_compared: frozenset[str] = frozenset()  # those whose models are those of all, and whose loss is known
+    # Their mean log-loss at each client, in nats: at those whose models are those of all, and whose loss is known.
+    online_losses: Mapping[str, float] = field(default_factory=dict)
     # After an alarm: features that surely differ from those since held-out records have been gathered; empty if it
     # is not known.
     moved: tuple[FeatureMoved, ...] = ()

@@ -109,8 +109,8 @@ class Answer:
     # label a.
     relabelling: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
 
-    # By client, what a record lost more with untrained online models than with those of the federation, in nats.
-    untrained_excess: Mapping[str, float] = field(default_factory=dict)
+    # By client, the mean log-loss of untrained online models on its records, in nats.
+    untrained_losses: Mapping[str, float] = field(default_factory=dict)
 
 
 class Deliberation(Protocol):

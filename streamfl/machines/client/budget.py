@@ -21,27 +21,34 @@ TOGETHER = 16
 RAW = 4
 
 
+@dataclass(frozen=True, slots=True)
+class SentSize:
+    """What an update took, or several together."""
+
+    size: int  # in bytes
+    budget: float  # what it might have taken, in bytes
+    records: int  # its good records
+
+
 @dataclass(slots=True)
 class SentSizes:
     """What a client's latest updates took, and might have taken, by round; `TOGETHER` rounds at most.
 
     Parameters
     ----------
-    latest
-        The bytes, the budget in bytes, and the good records of an update.
     coarser
         How many updates were rounded more coarsely than without a budget.
     over
         After how many updates the latest ones had taken more than their budgets.
     """
 
-    latest: dict[int, tuple[int, float, int]] = field(default_factory=dict)
+    latest: dict[int, SentSize] = field(default_factory=dict)
     coarser: int = 0
     over: int = 0
 
     def add(self, round_: int, size: int, budget: float, records: int) -> None:
         """Add an update; one for the same round replaces the one before."""
-        self.latest[round_] = size, budget, records
+        self.latest[round_] = SentSize(size, budget, records)
         if len(self.latest) > TOGETHER:
             del self.latest[min(self.latest)]
         self.over += self.exceeds
@@ -50,21 +57,22 @@ class SentSizes:
     def exceeds(self) -> bool:
         """Tell whether the latest updates together take more than their budgets; not while there are too few.
 
-        >>> taken = SentSizes({round_: (900, 900.0, 10) for round_ in range(5, 5 + TOGETHER)})
+        >>> taken = SentSizes({round_: SentSize(900, 900.0, 10) for round_ in range(5, 5 + TOGETHER)})
         >>> taken.exceeds
         False
         >>> taken.add(5 + TOGETHER, 2500, 900.0, 10)
-        >>> taken.exceeds, taken.a_record
-        (True, (100.0, 90.0))
+        >>> taken.exceeds, taken.total
+        (True, SentSize(size=16000, budget=14400.0, records=160))
         """
-        sizes, budgets = ([update[i] for update in self.latest.values()] for i in (0, 1))
-        return len(sizes) == TOGETHER and sum(sizes) > sum(budgets)
+        return len(self.latest) == TOGETHER and self.total.size > self.total.budget
 
     @property
-    def a_record(self) -> tuple[float, float]:
-        """Return the mean bytes per record, and the mean budget."""
-        sizes, budgets, records = zip(*self.latest.values(), strict=True)
-        return sum(sizes) / sum(records), sum(budgets) / sum(records)
+    def total(self) -> SentSize:
+        """Return what the latest updates took together."""
+        sent = self.latest.values()
+        return SentSize(
+            sum(one.size for one in sent), sum(one.budget for one in sent), sum(one.records for one in sent)
+        )
 
 
 @dataclass(frozen=True, slots=True)

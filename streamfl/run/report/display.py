@@ -29,6 +29,7 @@ from streamfl.run.report.compared import texts
 from streamfl.run.report.story import drifts_found, ledger, looks_ahead, unaccounted, useless
 from streamfl.run.report.terminal import print_line
 from streamfl.run.report.words import (
+    again,
     beginning,
     count,
     counted,
@@ -218,7 +219,7 @@ def restart_text(restart: DatedRestart) -> str:
     return (
         f"round {count(restart.round)}{time}  {what} since {beginning(restart)}{where}{_labels(restart.labels)}"
         f"{same_drift(restart)}: {evidence(restart)}; epoch {restart.epoch} begins with {model_named(restart.chosen)}"
-        f"{'; online models begin again' if restart.online_models_begin_again else ''}"
+        f"{again(restart, '; ')}"
     )
 
 
@@ -381,13 +382,9 @@ def _budget(budget: BytesBudget) -> str:
     return f"{budget.a_record:g} bytes per record of an update: {kept}; {made}"
 
 
-def _begins_with(restart: DatedRestart) -> str:
-    return f"{restart.chosen}{', online models begin again' if restart.online_models_begin_again else ''}"
-
-
 def _restarts(restarts: Sequence[DatedRestart]) -> str:
     if not restarts:
         return "none"
-    shown = ", ".join(f"round {count(r.round)} ({r.cause}, {_begins_with(r)})" for r in restarts[:_LISTED])
+    shown = ", ".join(f"round {count(r.round)} ({r.cause}, {r.chosen}{again(r, ', ')})" for r in restarts[:_LISTED])
     rest = len(restarts) - _LISTED
     return f"{count(len(restarts))}: {shown}" + (f" and {count(rest)} more" if rest > 0 else "")

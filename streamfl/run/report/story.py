@@ -10,6 +10,7 @@ from streamfl.run.report.changes import sentence, stuck_sentence
 from streamfl.run.report.compared import verdict
 from streamfl.run.report.words import (
     LOCAL,
+    again,
     count,
     counted,
     listed,
@@ -196,8 +197,8 @@ def _changes(result: Result) -> Iterator[Sentence]:
 def _done(result: Result, change: DatedRestart | DatedLocalDrift) -> str:
     """Return what was done about a change."""
     if isinstance(change, DatedRestart):
-        again = "; online models began again" if change.online_models_begin_again else ""
-        return f"Epoch {count(change.epoch)} began with {model_named(change.chosen)}{again}."
+        online = again(change, "; ", "began")
+        return f"Epoch {count(change.epoch)} began with {model_named(change.chosen)}{online}."
     later = [
         drift
         for drift in result.local_drifts

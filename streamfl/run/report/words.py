@@ -198,6 +198,16 @@ def model_named(name: str) -> str:
     return f"{CHOSEN.get(name.partition('-')[0], IN_PARALLEL)} ({name})"
 
 
+def again(restart: DatedRestart, before: str, begin: str = "begin") -> str:
+    """Return, after the text before it, that online models begin again; empty if they do not.
+
+    >>> again(DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
+    ...                    since=32, clients=(), labels=(), online_models_begin_again=True), "; ", "began")
+    '; online models began again'
+    """
+    return f"{before}online models {begin} again" if restart.online_models_begin_again else ""
+
+
 def serves(shares: Mapping[str, float], most: int = 4) -> str:
     """Return the kinds of models with the largest shares in the predictions.
 

@@ -291,6 +291,9 @@ def test_labels_of_other_clients_do_not_count_in_a_choice_about_some() -> None:
 # --- whether online models begin again -----------------------------------------------------------------------------
 
 
+ONLINE_LOSS = 20.0  # the mean log-loss of online models at each client
+
+
 def about(cause: str, excess: Mapping[str, float], records: Mapping[str, int]) -> Choice:
     """Return a choice after an alarm, once clients have said what new online models lost more."""
     clients = {c: ClientEvidence(n, {"step 16": 0.5 * n}) for c, n in records.items()}
@@ -302,14 +305,15 @@ def about(cause: str, excess: Mapping[str, float], records: Mapping[str, int]) -
         BOUND,
         clients=clients,
         online_loss=0.4,
-        clients_compared=frozenset(clients),
+        online_losses=dict.fromkeys(clients, ONLINE_LOSS),
     )
     made = Choice(Alarm(cause, 12.0, 9.2, 7), observed, (), {"scratch": 0.0 * W}, {}, 4.0, is_suspected=True)
     asked = made.ask()
     assert asked is not None
     assert asked.wants_untrained_loss
     models = {model.name: ModelEvidence(0.5, 0.5, W) for model in asked.models}
-    made.answer(Answer(models, clients, untrained_excess=excess))
+    losses = {c: ONLINE_LOSS + more for c, more in excess.items()}
+    made.answer(Answer(models, clients, untrained_losses=losses))
     return made
 
 

@@ -99,7 +99,7 @@ class World:
             clients=parts,
             moved=self.moved,
             online_loss=self.online_loss,
-            clients_compared=frozenset(parts),
+            online_losses=dict.fromkeys(parts, 0.5),
         )
 
     def _part(self, client: str, plan: RoundPlan) -> ClientEvidence:
@@ -130,9 +130,9 @@ class World:
             if c not in self.gone
         }
         parts = {c: ClientEvidence(RECORDS, by) for c, by in losses.items() if by}
-        excess = dict.fromkeys(losses, self.untrained_excess) if ask.wants_untrained_loss else {}
+        untrained = dict.fromkeys(losses, 0.5 + self.untrained_excess) if ask.wants_untrained_loss else {}
         self.asked += [self.t] if ask.wants_untrained_loss else []
-        return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts, untrained_excess=excess)
+        return Answer({m.name: self._played(m, parts, plan) for m in ask.models}, parts, untrained_losses=untrained)
 
 
 def score(W: FloatArray, theta: float | None) -> float:
@@ -752,9 +752,9 @@ def test_online_models_take_over_new_names_rather_than_begin_again(chosen: str) 
     world = answering()
     world.plan()
     observed = RoundEvidence(
-        21, 100, {}, clients={"c00": ClientEvidence(100, {})}, online_loss=0.5, clients_compared=frozenset({"c00"})
+        21, 100, {}, clients={"c00": ClientEvidence(100, {})}, online_loss=0.5, online_losses={"c00": 0.5}
     )
-    choice = Choice(Alarm("excess", 10.0, 9.2, since=21), observed, (), {}, {}, 1.0, untrained_excess={"c00": -0.1})
+    choice = Choice(Alarm("excess", 10.0, 9.2, since=21), observed, (), {}, {}, 1.0, untrained_losses={"c00": 0.4})
     choice.stepped, choice.losses = {chosen: SCRATCH}, {chosen: {"c00": 1.0}}
     choice.permutation = choice.renames = (1, 0)
     restart = world.profile.conclude(choice)

@@ -877,6 +877,17 @@ class TestProcess:
         logged = self.serve(settings, Host(MemoryTransport()), Stop(requested=True))
         assert [line["event"] for line in logged].count("single records may be sent") == warned
 
+    @pytest.mark.parametrize(
+        ("sums", "labels", "warned"),
+        [("masked", "y", ["f.predictions"]), ("masked", "", []), ("pooled", "y", []), ("off", "y", [])],
+    )
+    def test_a_host_process_warns_if_answers_show_what_masks_hide(self, settings, sums, labels, warned):
+        privacy = settings.privacy.model_copy(update={"secure_aggregation": sums})
+        labels = settings.labels.model_copy(update={"topic": labels})
+        settings = settings.model_copy(update={"privacy": privacy, "labels": labels})
+        logged = self.serve(settings, Host(MemoryTransport()), Stop(requested=True))
+        assert [line["topic"] for line in logged if line["event"] == "masks do not hide answers"] == warned
+
     def test_a_host_process_reports_its_positions_before_it_ends(self, settings):
         stop = Stop(requested=True)
         host = Host(MemoryTransport())

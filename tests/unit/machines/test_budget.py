@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfl.machines.client.budget import AGAIN, FIRST, RAW, Budget, SentSizes, least
+from streamfl.machines.client.budget import AGAIN, FIRST, RAW, Budget, SentSize, SentSizes, least
 from streamfl.machines.coordinator.round.turns import ALL_MEASURED
 from streamfl.protocol.messages import KeptRecords, Numbers, Served, Update
 
@@ -97,14 +97,14 @@ def test_budgets_begin_when_clients_no_longer_all_send_second_moments():
     assert FIRST == ALL_MEASURED + 1
 
 
-def test_the_mean_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_counts_once():
+def test_the_total_is_that_of_the_latest_sixteen_rounds_and_an_update_made_again_counts_once():
     taken = SentSizes()
     for round_ in range(5, 20):
         taken.add(round_, 1000, 900.0, 10)
     taken.add(19, 1000, 900.0, 10)  # made again
     assert not taken.exceeds
     taken.add(20, 2600, 4100.0, 50)
-    assert taken.a_record == ((15 * 1000 + 2600) / 200, (15 * 900 + 4100) / 200) == (88.0, 88.0)
+    assert taken.total == SentSize(15 * 1000 + 2600, 15 * 900 + 4100, 200)
     assert not taken.exceeds
     taken.add(21, 1001, 900.0, 10)
     assert taken.exceeds

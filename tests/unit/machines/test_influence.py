@@ -264,14 +264,16 @@ def answered(records: int) -> NativeLearnt:
     )
 
 
-@pytest.mark.parametrize(("records", "compared"), [((20, 20, 9), set()), ((20, 20, 10), {"c0", "c1", "c2"})])
+@pytest.mark.parametrize(
+    ("records", "compared"), [((20, 20, 9), {}), ((20, 20, 10), {"c0": 0.4, "c1": 0.4, "c2": 0.4})]
+)
 def test_fewer_than_fifty_records_do_not_say_how_well_online_models_answer(records, compared):
     sent = [update(f"c{i}", records=n) for i, n in enumerate(records)]
     sent = [replace(one, numbers=replace(one.numbers, learnt=answered(one.records))) for one in sent]
     observed = RoundAggregation.of(Learner(Softmax(), FedAvg()), Agreement(REGISTRY, 2.0), sent).observed(
         sent, (replace(LIVE[0], whitened=False),), t=1, known_labels=("a", "b"), serves="m"
     )
-    assert observed.clients_compared == compared
+    assert observed.online_losses == compared
     assert (observed.online_loss is not None) == bool(compared)
 
 

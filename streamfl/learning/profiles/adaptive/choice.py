@@ -78,8 +78,8 @@ class Choice:
     fitting: LiveModel | None = None
     permutation: tuple[int, ...] = ()  # the permutation of labels that gives the relabelled candidate
 
-    # By client, what a record lost more with untrained online models than with those of the federation, in nats.
-    untrained_excess: dict[str, float] = field(default_factory=dict)
+    # By client, the mean log-loss of untrained online models on the round's records, in nats.
+    untrained_losses: dict[str, float] = field(default_factory=dict)
 
     # A permutation that surely improves the model from before the alarm, whatever is chosen. Online
     # models take it over: they know the same concept, and have no older state to recall.
@@ -109,7 +109,7 @@ class Choice:
                 self.stepped[name] = evidence.stepped
             elif name not in self.relabel:
                 self._add(name, evidence, answer.clients)
-        self.untrained_excess |= answer.untrained_excess
+        self.untrained_losses |= answer.untrained_losses
         if self._candidates in question:
             self.fitting = self._best_relabelled(answer)
         ends = self.is_unfounded if self._whether_founded in question else not answer.models
@@ -151,8 +151,8 @@ class Choice:
         Whoever does not say is against it. So no minority can bring it about; more than half of those that count,
         with more than half of their records, can whatever the others say.
         """
-        counted = self.observed.clients_compared
-        better = {c for c in counted if self.untrained_excess.get(c, 0.0) < 0.0}
+        counted = self.observed.online_losses
+        better = [c for c, loss in counted.items() if self.untrained_losses.get(c, math.inf) < loss]
         records = sum(map(self._records, counted))
         return 2 * len(better) > len(counted) and 2 * sum(map(self._records, better)) > records
 
@@ -219,7 +219,7 @@ class Choice:
         fitted = [replace(self._live_model(name, W), trained=False) for name, W in self.relabel.items()]
         if not models and not fitted:
             return None
-        return Ask((*models, *fitted), tuple(self.relabel), self._wants_untrained_loss and not self.untrained_excess)
+        return Ask((*models, *fitted), tuple(self.relabel), self._wants_untrained_loss and not self.untrained_losses)
 
     @property
     def _wants_untrained_loss(self) -> bool:

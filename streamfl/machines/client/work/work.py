@@ -150,7 +150,12 @@ class Work:
         fitting = budget.fit(update, features, coarser, self.models.coarsest)
         self.taken.coarser += fitting is not update
         self.taken.add(update.round, budget.size_of(fitting), budget.of(update.records, features), update.records)
-        return fitting, [OverBudget(update.client, update.round, *self.taken.a_record)] if self.taken.exceeds else []
+        if not self.taken.exceeds:
+            return fitting, []
+        sent = self.taken.total
+        return fitting, [
+            OverBudget(update.client, update.round, sent.size / sent.records, sent.budget / sent.records)
+        ]
 
     def scores(self, opened: RoundOpened, score: Score, sent: SentUpdate) -> Scores:
         """Score candidates on the records of the update in flight."""

@@ -112,7 +112,7 @@ class RoundAggregation:
             live=live,
             serves=serves,
             online_loss=_online_loss(compared, score_bound(len(known_labels))),
-            clients_compared=frozenset(compared),
+            online_losses={client: mean for client, (_, mean) in compared.items()},
         )
 
     def _online_losses(self, updates: Sequence[Update]) -> dict[str, tuple[int, float]]:
@@ -140,11 +140,7 @@ class RoundAggregation:
             here._models(live, contributions),
             {update.client: ClientEvidence(update.records, _sums(scores)) for update, scores in judges},
             {scores.client: scores.relabelling for _, scores in judges},
-            {
-                update.client: scores.untrained_loss - mean
-                for update, scores in scored
-                if scores.untrained_loss is not None and (mean := self._mean_online_loss(update)) is not None
-            },
+            {scores.client: scores.untrained_loss for _, scores in scored if scores.untrained_loss is not None},
         )
 
     def _outliers_among(self, contributions: Sequence[Contribution], live: Sequence[LiveModel]) -> frozenset[str]:

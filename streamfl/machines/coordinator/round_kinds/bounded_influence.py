@@ -7,7 +7,7 @@ updates pass it unchanged unless they stand out: see `influence`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from streamfl.learning.influence import (
 )
 from streamfl.learning.online_models import OnlineModels
 from streamfl.machines.coordinator.saved.agreement import Agreement, labels_seen_first
-from streamfl.protocol.messages import AgreedState, LabelSums, Scores, SlotLosses, Tried, Update
+from streamfl.protocol.messages import AgreedState, LabelSums, Numbers, Scores, SlotLosses, Tried, Update
 from streamfl.protocol.registry import placed_columns
 
 STEPS = "steps"
@@ -34,6 +34,9 @@ STEPS = "steps"
 # A client's mean squared norm, and its largest norm, are at most so many times the middle ones; beyond that its
 # second moments and its gradients count less, both alike. docs/choices.md, "Influence".
 LONGEST = 8.0
+
+# The measurements of a client, in its update or of candidates.
+_Measured = TypeVar("_Measured", Numbers, Scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +101,9 @@ def bounded_scores(scores: Scores, share: float, sent: Update, counted: Update, 
     slopes = counted.numbers.squared_norm / norm if norm else part  # of fewer records, or of shorter ones
     if share == part == slopes == 1.0:
         return scores
-    differences = {name: slopes * x if name in sums else x for name, x in scores.differences.items()}
-    return replace(
-        scores,
-        losses={name: _part_of(one, part) for name, one in scores.losses.items()},
-        relabelling={name: part * S for name, S in scores.relabelling.items()},
-        differences=_times(differences, share),
-    )
+    fewer = _of_part(scores, part, slopes, sums)
+    relabelling = {name: part * S for name, S in scores.relabelling.items()}
+    return replace(fewer, relabelling=relabelling, differences=_times(fewer.differences, share))
 
 
 def _judged_steps(
@@ -182,9 +181,7 @@ def _of_fewer(update: Update, records: int, sums: set[str], online: OnlineModels
     part, numbers = records / update.records, update.numbers
     C, learnt = numbers.second_moments, numbers.learnt
     fewer = replace(
-        numbers,
-        losses={name: _part_of(losses, part) for name, losses in numbers.losses.items()},
-        differences={name: part * x if name in sums else x for name, x in numbers.differences.items()},
+        _of_part(numbers, part, part, sums),
         new=tuple(fewer for x in numbers.new if (fewer := _part_of_label(x, part)).count),
         tried=tuple(_part_of_tried(x, part) for x in numbers.tried),
         second_moments=None if C is None else part * C,
@@ -214,13 +211,16 @@ def _of_norms(update: Update, most: float, longest: float, sums: set[str]) -> Up
         numbers = replace(numbers, largest_norm=longest)
     if numbers.squared_norm > most:
         part, C = most / numbers.squared_norm, numbers.second_moments
-        numbers = replace(
-            numbers,
-            squared_norm=most,
-            second_moments=None if C is None else part * C,
-            differences={name: part * x if name in sums else x for name, x in numbers.differences.items()},
-        )
+        shorter = _of_part(numbers, 1.0, part, sums)
+        numbers = replace(shorter, squared_norm=most, second_moments=None if C is None else part * C)
     return update if numbers is update.numbers else replace(update, numbers=numbers)
+
+
+def _of_part(measured: _Measured, part: float, slopes: float, sums: set[str]) -> _Measured:
+    """Return numbers or scores with losses of a part of the records, and `slopes` times the gradients in `sums`."""
+    losses = {name: _part_of(one, part) for name, one in measured.losses.items()}
+    differences = {name: slopes * x if name in sums else x for name, x in measured.differences.items()}
+    return replace(measured, losses=losses, differences=differences)
 
 
 def _part_of(losses: SlotLosses, part: float) -> SlotLosses:
