@@ -32,7 +32,8 @@ class CDAFedAvg(LinearPeer):
     memory
         Largest number of records in a client's long-term memory.
     sensitivity
-        Smallest relative fall of the mean confidence that may be a drift.
+        Smallest relative fall of the mean confidence that may be a drift. With 0.05 it is as accurate on swaps in
+        covtype, and some of 20 clients alarms falsely in nearly every second round.
     short
         Largest number of confidences in a client's short-term memory.
     work
@@ -58,7 +59,7 @@ class CDAFedAvg(LinearPeer):
     W: FloatArray
     eta: float
     memory: int
-    sensitivity: float = 0.05
+    sensitivity: float = 0.1
     short: int = 400
     work: LocalWork = field(default_factory=LocalWork)
     l2: float = 2e-4
