@@ -12,6 +12,7 @@ import numpy as np
 from streamfl.arrays import FloatArray
 from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
+from streamfl_benchmarks.peers.cda_fedavg import CDAFedAvg
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.feddyn import FedDyn
@@ -22,6 +23,7 @@ from streamfl_benchmarks.peers.local_work import LocalWork
 from streamfl_benchmarks.peers.network import Network
 from streamfl_benchmarks.peers.newton import Newton
 from streamfl_benchmarks.peers.restarting import AtRounds, OnADWIN, OnGLR, Restarting, Rule
+from streamfl_benchmarks.peers.scaffold import Scaffold
 from streamfl_benchmarks.peers.server_adaptive import ServerAdaptive
 from streamfl_benchmarks.peers.whitened import Whitened
 
@@ -142,6 +144,14 @@ def _feddyn(s: Stream, c: Constants) -> Peer:
     return FedDyn(s.scratch, c["eta"], c["alpha"], s.work(10), s.l2)
 
 
+def _scaffold(s: Stream, c: Constants) -> Peer:
+    return Scaffold(s.scratch, c["eta"], c["server_step"], s.work(10), s.l2)
+
+
+def _cda_fedavg(s: Stream, c: Constants) -> Peer:
+    return CDAFedAvg(s.scratch, c["eta"], int(c["memory"]), work=s.work(10), l2=s.l2)
+
+
 def _ifca(s: Stream, c: Constants) -> Peer:
     return IFCA(s.scratch, int(c["models"]), c["eta"], s.work(10), s.seed, s.l2)
 
@@ -209,6 +219,8 @@ _FEDDYN_GRID = grid(
     eta=(0.1, 0.3, 1.0, 3.0, 5.0, 10.0),
     alpha=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
+_SCAFFOLD_GRID = grid(eta=(1.0, 2.0, 3.0, 5.0, 10.0), server_step=(0.5, 1.0, 1.5))
+_CDA_FEDAVG_GRID = grid(eta=(1.0, 2.0, 3.0, 5.0, 10.0), memory=(50, 100, 200, 400))
 # A step over t can start far above a constant one.
 _ADAPTIVE_GRID = grid(eta0=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), over_t=(0, 1), steps=(1, 10))
 # Momentum, a pull and more passes each change what one step does; six passes are for plain steps.
@@ -275,7 +287,9 @@ PEERS: Mapping[str, PeerSpec] = MappingProxyType(
         "fednova": PeerSpec(_fednova, _FEDNOVA_GRID),
         "fednova-sqrt": PeerSpec(_fednova_sqrt, ALONE),
         "feddyn": PeerSpec(_feddyn, _FEDDYN_GRID),
+        "scaffold": PeerSpec(_scaffold, _SCAFFOLD_GRID),
         "ifca": PeerSpec(_ifca, grid(models=(2, 4, 8, 16, 32, 64), eta=(1.0, 3.0, 5.0, 10.0, 20.0))),
+        "cda-fedavg": PeerSpec(_cda_fedavg, _CDA_FEDAVG_GRID),
         "adaptive-fedavg": PeerSpec(_adaptive_fedavg, _ADAPTIVE_GRID),
         "fedadam": PeerSpec(_server("adam"), _SERVER_GRID),
         "fedyogi": PeerSpec(_server("yogi"), _SERVER_GRID),

@@ -12,12 +12,14 @@ import pytest
 
 from streamfl_benchmarks.peers.adaptive_fedavg import AdaptiveFedAvg
 from streamfl_benchmarks.peers.base import ClientRecords, Peer
+from streamfl_benchmarks.peers.cda_fedavg import CDAFedAvg
 from streamfl_benchmarks.peers.coin import CoinBetting
 from streamfl_benchmarks.peers.fedavg import FedAvgPeer
 from streamfl_benchmarks.peers.feddyn import FedDyn
 from streamfl_benchmarks.peers.fednova import FedNova
 from streamfl_benchmarks.peers.ifca import IFCA
 from streamfl_benchmarks.peers.local_work import LocalWork
+from streamfl_benchmarks.peers.scaffold import Scaffold
 from streamfl_benchmarks.peers.server_adaptive import ServerAdaptive
 
 SCRATCH = np.zeros((1, 2))
@@ -70,6 +72,46 @@ def test_feddyn_with_two_rounds_and_a_client_without_records_gives_the_model_com
     peer = FedDyn(SCRATCH, 1.0, 0.5, l2=0.0)
     assert after(peer, [A, NONE, B], [A, NONE, NONE]) == pytest.approx(first + moved - 2.0 * h)
     assert peer.own[:, 0, 0] == pytest.approx([-0.125 - 0.5 * moved, 0.0, 0.25])
+
+
+def test_scaffold_with_two_rounds_and_a_client_without_records_gives_the_model_computed_by_hand() -> None:
+    # Round 1, two steps, no variates yet: A 0.37754, B -0.76894 (as for FedAvg), each weighing the same; half of the
+    # mean is taken. c_A = -0.37754 / 2, c_B = 0.76894 / 2, and c their sum / 3, since three clients count.
+    first = 0.5 * (0.37754 - 0.76894) / 2
+    own, c = -0.37754 / 2, (0.76894 - 0.37754) / 6
+    # Round 2, A alone, from there.
+    w1 = first - (s(2 * first) - 0.75 - own + c)
+    w2 = w1 - (s(2 * w1) - 0.75 - own + c)
+    peer = Scaffold(SCRATCH, 1.0, 0.5, LocalWork(2), l2=0.0)
+    assert after(peer, [A, NONE, B], [A, NONE, NONE]) == pytest.approx(first + 0.5 * (w2 - first), abs=1e-5)
+    assert peer.own[:, 0, 0] == pytest.approx([own - c + (first - w2) / 2, 0.0, 0.76894 / 2], abs=1e-5)
+
+
+def test_cda_fedavg_trains_on_the_newest_records_of_earlier_rounds_also() -> None:
+    # Round 2: A's memory of six is the end of round 1, 0 and 1, before the four of round 2: q = 4/6. B has no new
+    # records, and still trains on the twelve that it has: it weighs 12 / 18.
+    w1 = -0.3125
+    w2 = w1 - (s(2 * w1) - (4 / 6) * 6 / 18)
+    peer = CDAFedAvg(SCRATCH, 1.0, memory=12, l2=0.0)
+    peer.learn(1, [A, B], 0.5)
+    peer.memory = 6
+    assert after(peer, [A, NONE]) == pytest.approx(w2)
+
+
+def test_a_client_of_cda_fedavg_whose_model_has_become_less_sure_forgets_what_was_before() -> None:
+    # Outputs are the second feature times (1, -1): the confidence is s(4), then s(0.5). Another client stays sure.
+    def far(at: float, label: float) -> ClientRecords:
+        jitter = np.tile([0.9, 1.0, 1.1], 50)
+        return ClientRecords(np.column_stack([np.ones(150), at * jitter]), np.full(150, label))
+
+    peer = CDAFedAvg(np.array([[0.0, 0.0], [1.0, -1.0]]), 0.0, memory=1000)
+    assert peer.learn(1, [far(2.0, 0.0), far(2.0, 0.0)], 0.5) is None
+    assert peer.learn(2, [far(0.25, 1.0), far(2.0, 0.0)], 0.5) == "confidence"
+    assert peer.long[0].y.tolist() == [1.0] * 150
+    assert [len(short) for short in peer.short_of] == [150, 300]
+    assert len(peer.long[1].y) == 300
+    # What is left is one concept: it gives no second alarm.
+    assert peer.learn(3, [far(0.25, 1.0), far(2.0, 0.0)], 0.5) is None
 
 
 def test_with_ifca_clients_that_differ_train_models_of_their_own() -> None:
