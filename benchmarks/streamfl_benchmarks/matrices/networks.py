@@ -69,10 +69,10 @@ def choices(how: str) -> Callable[[Sequence[Network], Sequence[ClientRecords], I
 class Grid:
     """The constants that are tried: steps and batches, passes over a round, numbers of models; and those of FedDrift.
 
-    FedDrift passes once over all records that a cluster has, in batches of 20. Its thresholds are the one that its
-    authors' program has for the stream, half of it and twice it. All its networks begin alike, and of those with few
-    units some draws of these first weights learn little, so it tries several draws: among the networks of IFCA,
-    which begin differently, clients choose.
+    FedDrift passes once over all records that a cluster has, in batches of 20. Its thresholds go from half to twice
+    the one that its authors' program has for the stream. All its networks begin alike, and of those with few units
+    some draws of these first weights learn little, so it tries several draws: among the networks of IFCA, which begin
+    differently, clients choose.
     """
 
     deltas: tuple[float, ...]
@@ -87,7 +87,7 @@ class Grid:
 GRIDS = {
     "sine": Grid((0.1, 0.2, 0.4), (0.3, 1.0, 3.0)),
     "circle": Grid((0.05, 0.1, 0.2), (0.3, 1.0, 3.0)),
-    "sea": Grid((0.02, 0.04, 0.08), (0.1, 0.3, 1.0)),
+    "sea": Grid((0.02, 0.04, 0.06, 0.08), (0.1, 0.3, 1.0), (0, 1)),
     MNIST: Grid((0.05, 0.1, 0.2), (0.1, 0.3, 1.0), (0,), (0.1, 0.3, 1.0), (20,), (1, 3), (2, 4)),
 }
 UNITS_OF_MNIST = 32
