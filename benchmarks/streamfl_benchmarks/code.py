@@ -105,6 +105,8 @@ CODE: dict[str, tuple[str, ...]] = {
     "published_matrices": (
         *_FEDERATION,
         "streamfl/run/replay.py",
+        f"{_OURS}/features.py",
+        f"{_OURS}/matrices",
         f"{_OURS}/peers",
         "benchmarks/published_matrices.py",
     ),
