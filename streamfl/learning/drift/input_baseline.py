@@ -213,7 +213,13 @@ class InputBaseline:
             means[i] = np.where(own.count > 0.0, new, means[i])
             squares[i] += np.where(own.count > 0.0, own.m2, 0.0)
         return replace(
-            known, since=begun, counts=counts, means=means, squares=as_float32(squares), changed=changed, shifts=shifts
+            known,
+            since=begun,
+            counts=counts,
+            means=means,
+            squares=as_float32(squares),
+            changed=changed,
+            shifts=shifts,
         )
 
     def among(self, clients: Collection[str]) -> "InputBaseline":
