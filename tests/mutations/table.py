@@ -233,8 +233,8 @@ OF_LEARNING = (
     Mutation(
         "the losses of a client that counts as fewer records are not reduced",
         COORDINATOR + "round_kinds/bounded_influence.py",
-        "losses={name: _part_of(losses, part) for name, losses in numbers.losses.items()},",
-        "losses=numbers.losses,",
+        "losses = {name: _part_of(one, part) for name, one in measured.losses.items()}",
+        "losses = dict(measured.losses)",
         "a mean score lies in [0, 1]",
     ),
     Mutation(

@@ -92,6 +92,19 @@ def test_a_coordinator_that_begins_the_round_again_may_ask_for_the_first_stage_a
     assert as_bytes([again]) == as_bytes([first])
 
 
+def test_a_client_that_missed_that_the_coordinator_began_the_round_again_answers_the_first_stage_once_it_joins():
+    """Else a federation that waits for all its clients waits for ever: the others answer stage 1, this one stage 2."""
+    machine = client()
+    first_update(machine, batch("abab"))
+    (first,) = sent(feed(machine, model(), asked()), Scores)
+    second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
+    feed(machine, replace(model(), slot="relabelled"), second)
+    assert sent(feed(machine, asked()), Scores) == []
+    feed(machine, Tick(), now=machine.wakes_at)
+    (again,) = sent(feed(machine, joined(question=2), *opening(), asked(), now=9.0), Scores)
+    assert as_bytes([again]) == as_bytes([first])
+
+
 def test_relabelling_sums_are_sent_for_the_named_slots():
     machine = client()
     first_update(machine, batch("abzaba", values=[1, -1, 0, 1, -1, 1]), slots=(SLOT,))
