@@ -112,7 +112,7 @@ paper: setup
 	  --json results/paper.json --markdown results/paper.md --figure results/paper.svg
 
 # Compared with River and CapyMOA, one record at a time. River's forests take most of the time; runs are kept as above. DATA is the
-# folder of elec2.npz; CAPYMOA an interpreter that has CapyMOA, without which its two methods are left out; RIVER_SIZE the
+# folder of elec2.npz; CAPYMOA an interpreter that has CapyMOA, without which its methods are left out; RIVER_SIZE the
 # records of a stream, such as the 3,000 of docs/results.md, or none for whole streams.
 bench-river: setup
 	@mkdir -p results

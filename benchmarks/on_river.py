@@ -6,7 +6,9 @@
 
 DIR holds elec2.npz. CapyMOA needs Java and an environment of its own (`pip install capymoa`); --capymoa-python names
 its interpreter. A line says what each run has; `--runs F` writes what docs/results.md shows. Finished runs are kept
-in the JSON file and not repeated, unless --again names their method. Several calls may share a file.
+in the JSON file and not repeated, unless --again names their method. Several calls may share a file. With another
+JSON file, F keeps the runs of methods that were not run, on the streams where streamfl has the figures that F has:
+another peer takes its own runs and those of streamfl.
 """
 
 import sys
@@ -20,7 +22,7 @@ from river_peers.methods import METHODS, ONE, PEERS, VARIANTS
 from river_peers.paired import BATCHES
 from river_peers.plan import Bench, FailedError, UnavailableError, Wanted, wanted
 from river_peers.results import Results, Run
-from river_peers.shown import Found, rows
+from river_peers.shown import Found, rows, still_comparable
 from river_peers.streams import STREAMS, Stream, stream
 from streamfl.errors import StreamflError, UsageError
 from streamfl_benchmarks import run_file
@@ -130,7 +132,9 @@ def main(
         click.echo(line)
     if kept is not None:
         found = Found(results, {name: records.digest for name, records in tables.items()}, which)
-        run_file.write(kept, [Kept(Origin.now("river"), row) for row in rows(found)])
+        shown = list(rows(found))
+        earlier = still_comparable(run_file.read(kept), shown) if kept.exists() else []
+        run_file.write(kept, [*(Kept(Origin.now("river"), row) for row in shown), *earlier])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ PEERS = (
     "river-knn-10",
     "capymoa-arf",
     "capymoa-srp",
+    "capymoa-srp-100",
+    "capymoa-sgbt",
+    "capymoa-sgbt-0.1",
     "river-arf",
     "river-srp",
     "river-arf-100",
@@ -172,15 +175,13 @@ def _neighbours(k: int) -> Any:
 
 
 def _capymoa(method: str, task: Task) -> Learner:
-    from capymoa.classifier import AdaptiveRandomForestClassifier, StreamingRandomPatches
     from capymoa.core import LabeledInstance
     from capymoa.stream import Schema
 
     names = [str(label) for label in range(task.labels)]
     schema = Schema.from_custom([*task.features, "label"], target="label", categories={"label": names})
     before = _java_heap()
-    kind = {"capymoa-arf": AdaptiveRandomForestClassifier, "capymoa-srp": StreamingRandomPatches}[method]
-    model = kind(schema, random_seed=task.seed, ensemble_size=TREES)
+    model = _of_capymoa(method, schema, task.seed)
 
     def ready(X: npt.NDArray[np.float64], y: Sequence[int], first: int) -> list[Any]:
         instances = [LabeledInstance.from_array(schema, row, label) for row, label in zip(X, y, strict=True)]
@@ -189,6 +190,28 @@ def _capymoa(method: str, task: Task) -> Learner:
         return instances
 
     return Learner(model.predict, lambda instance, _: model.train(instance), ready, lambda: _java_heap() - before)
+
+
+def _of_capymoa(method: str, schema: Any, seed: int) -> Any:
+    """Return a learner of CapyMOA; where its name says nothing else, its constants are CapyMOA's defaults."""
+    from capymoa.classifier import (
+        AdaptiveRandomForestClassifier,
+        StreamingGradientBoostedTrees,
+        StreamingRandomPatches,
+    )
+
+    match method:
+        case "capymoa-arf":
+            return AdaptiveRandomForestClassifier(schema, random_seed=seed, ensemble_size=TREES)
+        case "capymoa-srp":
+            return StreamingRandomPatches(schema, random_seed=seed, ensemble_size=TREES)
+        case "capymoa-srp-100":
+            return StreamingRandomPatches(schema, random_seed=seed, ensemble_size=MANY_TREES)
+        case "capymoa-sgbt":
+            return StreamingGradientBoostedTrees(schema, random_seed=seed)
+        case "capymoa-sgbt-0.1":
+            return StreamingGradientBoostedTrees(schema, random_seed=seed, learning_rate=0.1)  # the default is 0.0125
+    raise ValueError(method)
 
 
 def _java_heap() -> int:

@@ -39,6 +39,11 @@ class Wanted:
     variant: str
     seed: int
 
+    @property
+    def foreign(self) -> bool:
+        """Return whether it needs the environment of CapyMOA."""
+        return self.method.startswith("capymoa")
+
     def key(self, digest: str) -> str:
         return key(self.stream, digest, self.method, self.variant, self.seed)
 
@@ -68,7 +73,8 @@ class Bench:
     capymoa
         The interpreter of an environment with CapyMOA; None if there is none.
     here
-        Whether runs are made in this process, which takes less time; then their times and memory mean nothing.
+        Whether runs are made in this process, if it has their library, which takes less time; then their times and
+        memory mean nothing.
     """
 
     streams: Mapping[str, Stream]
@@ -86,7 +92,7 @@ class Bench:
             If it ended with another error.
         """
         stream = self.streams[run.stream]
-        if self.here:
+        if self.here and not run.foreign:
             learner = make(run.method, run.variant, Task(stream.features, stream.labels, run.seed))
             return _figures(run, stream, made(learner, stream.X, stream.y))
         with TemporaryDirectory() as folder:
@@ -104,14 +110,13 @@ class Bench:
                 return _figures(run, stream, found)
 
     def _try(self, run: Wanted, given: Path, out: Path) -> None:
-        foreign = run.method.startswith("capymoa")
-        if foreign and self.capymoa is None:
+        if run.foreign and self.capymoa is None:
             raise UnavailableError(f"{run.method}: left out; --capymoa-python names an interpreter that has CapyMOA")
-        program = str(self.capymoa) if foreign else sys.executable
+        program = str(self.capymoa) if run.foreign else sys.executable
         arguments = (str(given), str(out), run.method, run.variant, str(run.seed))
         ended = subprocess.run(
             [program, "-m", "river_peers.trial", *arguments],
-            env=_environment(foreign=foreign),
+            env=_environment(foreign=run.foreign),
             capture_output=True,
             text=True,
             check=False,

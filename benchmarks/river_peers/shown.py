@@ -1,7 +1,8 @@
 """The finished runs as the repository keeps them: figures, and by how much streamfl is better on the same records."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,9 @@ import numpy.typing as npt
 from river_peers.methods import METHODS, ONE, variants
 from river_peers.paired import Difference, difference
 from river_peers.results import Results, Run
-from streamfl_benchmarks.run_file import Row
+from streamfl_benchmarks.run_file import Kept, Row
+
+FIGURES = ("records", "seed", "accuracy", "kappa", "temporal_kappa", "silent")
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,48 @@ def rows(found: Found) -> Iterator[Row]:
                         ),
                         "ahead": None if ahead is None else asdict(ahead),
                     }
+
+
+def still_comparable(earlier: Iterable[Kept], rows: Sequence[Row]) -> list[Kept]:
+    """Return the earlier runs that were not repeated and whose `ahead` still holds.
+
+    So another peer can be added without runs of all others. An `ahead` still holds on a stream where streamfl, which
+    it compares with, has the figures that it had.
+
+    Parameters
+    ----------
+    earlier
+        What a file of runs has.
+    rows
+        What is known now, as `rows` yields it.
+
+    >>> def run(stream, method, accuracy):
+    ...     return {"stream": stream, "method": method, "variant": "one", "seed": 1, "accuracy": accuracy}
+    >>> runs = [run(stream, method, 0.9) for stream in ("sea", "led") for method in ("streamfl", "river-arf")]
+    >>> now = [run("sea", "streamfl", 0.9), run("led", "streamfl", 0.8), run("sea", "capymoa-srp", 0.7)]
+    >>> [(one.run["stream"], one.run["method"]) for one in still_comparable([Kept(None, one) for one in runs], now)]
+    [('sea', 'river-arf')]
+    """
+    old = list(earlier)
+    before, today = (_streamfl(found) for found in ([one.run for one in old], rows))
+    repeated = {_known_by(row) for row in rows}
+    return [
+        one
+        for one in old
+        if _known_by(one.run) not in repeated
+        and one.run["stream"] in today
+        and before.get(one.run["stream"]) == today[one.run["stream"]]
+    ]
+
+
+def _streamfl(rows: Iterable[Row]) -> dict[str, list[list[Any]]]:
+    """Return by stream the figures of streamfl with one client, a seed after the other."""
+    found: dict[str, list[list[Any]]] = {}
+    for row in rows:
+        if (row["method"], row["variant"]) == ("streamfl", ONE):
+            found.setdefault(row["stream"], []).append([row.get(name) for name in FIGURES])
+    return found
+
+
+def _known_by(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("stream", "method", "variant", "seed"))

@@ -1,5 +1,8 @@
 """Merging and isolated clients get the same records."""
 
+import sys
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -69,6 +72,26 @@ def test_isolated_clients_have_the_same_settings_and_no_name() -> None:
 def test_one_client_is_left_its_defaults() -> None:
     make("streamfl-linear", ONE, TASK)
     assert [c.given for c in Recording.made] == [{"features": "linear", "seed": 7}]
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "given"),
+    [
+        ("capymoa-arf", "AdaptiveRandomForestClassifier", {"ensemble_size": 10}),
+        ("capymoa-srp", "StreamingRandomPatches", {"ensemble_size": 10}),
+        ("capymoa-srp-100", "StreamingRandomPatches", {"ensemble_size": 100}),
+        ("capymoa-sgbt", "StreamingGradientBoostedTrees", {}),
+        ("capymoa-sgbt-0.1", "StreamingGradientBoostedTrees", {"learning_rate": 0.1}),
+    ],
+)
+def test_peers_of_capymoa_are_given_what_their_names_say(
+    method: str, kind: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("AdaptiveRandomForestClassifier", "StreamingRandomPatches", "StreamingGradientBoostedTrees")
+    classifier = SimpleNamespace(**{name: partial(lambda name, *_, **kw: (name, kw), name) for name in names})
+    monkeypatch.setitem(sys.modules, "capymoa", SimpleNamespace(classifier=classifier))
+    monkeypatch.setitem(sys.modules, "capymoa.classifier", classifier)
+    assert methods._of_capymoa(method, None, 7) == (kind, {"random_seed": 7, **given})
 
 
 @pytest.mark.parametrize("method", [m for m in methods.PEERS if not m.startswith("capymoa")])

@@ -53,9 +53,10 @@ def test_a_method_that_is_not_known_is_named(tmp_path: Path) -> None:
 
 
 def test_runs_of_this_process_are_those_of_processes_of_their_own_and_are_kept(tmp_path: Path) -> None:
-    methods, kept = ("--methods", "no-change,river-linear-0.1"), tmp_path / "kept.json.gz"
+    methods, kept = ("--methods", "no-change,river-linear-0.1,capymoa-sgbt"), tmp_path / "kept.json.gz"
     call(tmp_path / "apart.json", *methods)
-    call(tmp_path / "here.json", *methods, "--here", "--runs", str(kept))
+    told = call(tmp_path / "here.json", *methods, "--here", "--runs", str(kept))
+    assert "capymoa-sgbt: left out; --capymoa-python names" in told  # this process does not have it
     apart, here = (Results.read(tmp_path / name) for name in ("apart.json", "here.json"))
     assert len(apart.runs) == 2
     assert {key: apart.right(key).tolist() for key in apart.runs} == {
@@ -66,3 +67,18 @@ def test_runs_of_this_process_are_those_of_processes_of_their_own_and_are_kept(t
         ("no-change", 40, None),
         ("river-linear-0.1", 40, None),
     ]
+
+
+def test_a_peer_is_added_without_runs_of_the_others(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json.gz"
+    both = ("--here", "--variants", "one", "--runs", str(kept))
+    call(tmp_path / "first.json", "--methods", "streamfl-linear,no-change,river-linear-0.1", *both)
+    call(tmp_path / "second.json", "--methods", "river-hat", *both)  # nothing says that the others still hold
+    assert methods(kept) == {"river-hat"}
+    call(tmp_path / "first.json", "--methods", "streamfl,no-change", *both)
+    call(tmp_path / "third.json", "--methods", "streamfl,river-hat", *both)
+    assert methods(kept) == {"streamfl", "streamfl-linear", "no-change", "river-linear-0.1", "river-hat"}
+
+
+def methods(kept: Path) -> set[str]:
+    return {one.run["method"] for one in run_file.read(kept)}
