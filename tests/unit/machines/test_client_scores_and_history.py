@@ -93,7 +93,7 @@ def test_a_coordinator_that_begins_the_round_again_may_ask_for_the_first_stage_a
 
 
 def test_a_client_that_missed_that_the_coordinator_began_the_round_again_answers_the_first_stage_once_it_joins():
-    """Else a federation that waits for all its clients waits for ever: the others answer stage 1, this one stage 2."""
+    """Else a federation that waits for all clients stands still: the others answer stage 1, this one stage 2."""
     machine = client()
     first_update(machine, batch("abab"))
     (first,) = sent(feed(machine, model(), asked()), Scores)
