@@ -33,6 +33,8 @@ PEERS = (
     "capymoa-srp-100",
     "capymoa-sgbt",
     "capymoa-sgbt-0.1",
+    "capymoa-sgbt-0.3",
+    "capymoa-sgbt-1",
     "river-arf",
     "river-srp",
     "river-arf-100",
@@ -209,8 +211,9 @@ def _of_capymoa(method: str, schema: Any, seed: int) -> Any:
             return StreamingRandomPatches(schema, random_seed=seed, ensemble_size=MANY_TREES)
         case "capymoa-sgbt":
             return StreamingGradientBoostedTrees(schema, random_seed=seed)
-        case "capymoa-sgbt-0.1":
-            return StreamingGradientBoostedTrees(schema, random_seed=seed, learning_rate=0.1)  # the default is 0.0125
+        case "capymoa-sgbt-0.1" | "capymoa-sgbt-0.3" | "capymoa-sgbt-1":  # the default is 0.0125
+            rate = float(method.rpartition("-")[2])
+            return StreamingGradientBoostedTrees(schema, random_seed=seed, learning_rate=rate)
     raise ValueError(method)
 
 

@@ -82,6 +82,8 @@ def test_one_client_is_left_its_defaults() -> None:
         ("capymoa-srp-100", "StreamingRandomPatches", {"ensemble_size": 100}),
         ("capymoa-sgbt", "StreamingGradientBoostedTrees", {}),
         ("capymoa-sgbt-0.1", "StreamingGradientBoostedTrees", {"learning_rate": 0.1}),
+        ("capymoa-sgbt-0.3", "StreamingGradientBoostedTrees", {"learning_rate": 0.3}),
+        ("capymoa-sgbt-1", "StreamingGradientBoostedTrees", {"learning_rate": 1.0}),
     ],
 )
 def test_peers_of_capymoa_are_given_what_their_names_say(
