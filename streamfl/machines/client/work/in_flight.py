@@ -84,19 +84,15 @@ class InFlight:
         self.score, self.sent = None, replace(self.sent, scores=None)
         return [self.sent.update]
 
-    def join(self, joined: Joined, *, moved: bool) -> list[Update]:
-        """Follow Joined, by which the client's place has `moved` or not; return the update to send again.
-
-        Scores are not sent again: a coordinator that waits for them publishes its Score again, which may be of an
-        earlier stage than the last one known, if it was restarted and the client has missed that.
-        """
+    def join(self, joined: Joined, *, moved: bool) -> list[Update | Scores]:
+        """Follow Joined, by which the client's place has `moved` or not; return the messages to send again."""
         if moved or not self.is_for(joined.entry):
             self.sent = None
-        self.score = None
-        if self.sent is None:
+        if self.sent is None or self.sent.scores is None:
+            self.score = None  # an unanswered Score is published again
+        if self.sent is None or self.refused == joined.entry:
             return []
-        self.sent = replace(self.sent, scores=None)
-        return [] if self.refused == joined.entry else [self.sent.update]
+        return [self.sent.update] if self.sent.scores is None else [self.sent.update, self.sent.scores]
 
     def refuse(self, entry: int) -> bool:
         """Note that the update for an entry was refused; return whether it is the one in flight."""
