@@ -98,7 +98,7 @@ bench-drift: setup
 	@mkdir -p results
 	$(BIN)/streamfl bench drift --stream covtype --drift class-swap,class-introduction,permutation \
 	  --round-size 100 --rounds 500 --seeds $(SEEDS) \
-	  --method adaptive-auto,adaptive,network-128,adaptive-glr,adaptive-never,experts,fedavg-adwin,fedavg-10,fedprox,fedavg-glr,oracle,ifca,feddyn,scaffold,cda-fedavg,fednova,adaptive-fedavg,adaptive-fedomd,coin-glr,fedavg,coin,paper-warm-best,paper-best,paper,limit,adaptive-plain,newton,network-128-glr,auto-alone,auto-in-one-place,flash \
+	  --method adaptive-auto,adaptive,network-128,adaptive-glr,adaptive-never,ifca,experts,fedavg-adwin,fedavg-10,fedprox,fedavg-glr,oracle,scaffold,cda-fedavg,fednova,feddyn,adaptive-fedavg,adaptive-fedomd,coin-glr,fedavg,coin,paper-warm-best,paper-best,paper,limit,adaptive-plain,newton,network-128-glr,auto-alone,auto-in-one-place,flash \
 	  --json results/drift.json --markdown results/drift.md --figure results/drift.svg
 
 # The experiment of the paper: its table of accuracies and its figure of losses, next to ours. Covtype is the sample that
