@@ -9,7 +9,7 @@ LOG = structlog.get_logger("streamfl.client")
 
 
 def warn_of_single_records(settings: FederationSettings) -> None:
-    """Log where settings let others see single records."""
+    """Log a warning for each way in which settings let others see single records."""
     if settings.rounds.min_records == 1:
         LOG.warning(
             "single records may be sent",

@@ -198,14 +198,14 @@ def model_named(name: str) -> str:
     return f"{CHOSEN.get(name.partition('-')[0], IN_PARALLEL)} ({name})"
 
 
-def again(restart: DatedRestart, before: str, begin: str = "begin") -> str:
-    """Return, after the text before it, that online models begin again; empty if they do not.
+def again(restart: DatedRestart, separator: str, begin: str = "begin") -> str:
+    """Return `separator` and that online models begin again; an empty text if they do not.
 
     >>> again(DatedRestart(round=32, epoch=2, cause="excess", statistic=113.8, threshold=9.21, chosen="scratch",
     ...                    since=32, clients=(), labels=(), online_models_begin_again=True), "; ", "began")
     '; online models began again'
     """
-    return f"{before}online models {begin} again" if restart.online_models_begin_again else ""
+    return f"{separator}online models {begin} again" if restart.online_models_begin_again else ""
 
 
 def serves(shares: Mapping[str, float], most: int = 4) -> str:
