@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import ClientRecords, LinearPeer, records
-from streamfl_benchmarks.peers.local_work import LocalWork, copies
+from streamfl_benchmarks.peers.base import ClientRecords, records
+from streamfl_benchmarks.peers.corrected import CorrectedPeer
+from streamfl_benchmarks.peers.local_work import LocalWork
 
 
 @dataclass
-class FedDyn(LinearPeer):
+class FedDyn(CorrectedPeer):
     """Client i takes local steps w <- w - eta (grad F_i(w) - g_i + alpha (w - x)) from w = x, to w_i.
 
     Then g_i <- g_i - alpha (w_i - x); at the server h <- h - alpha / C sum (w_i - x) over the clients that took part,
-    C being the number of all, and x <- mean w_i - h / alpha.
+    C being the number of all, and x <- mean w_i - h / alpha. `own` has the g_i.
 
     Parameters
     ----------
@@ -47,31 +48,20 @@ class FedDyn(LinearPeer):
     alpha: float
     work: LocalWork = field(default_factory=LocalWork)
     l2: float = 2e-4
-    # g_i of each client, shape (clients, d, K), none before the first round; and h, shape (d, K).
-    own: FloatArray = field(init=False)
-    h: FloatArray = field(init=False)
+    h: FloatArray = field(init=False)  # shape (d, K)
 
     def __post_init__(self) -> None:
         """Begin without corrections."""
-        self.own, self.h = np.zeros((0, *self.W.shape)), np.zeros_like(self.W)
+        super().__post_init__()
+        self.h = np.zeros_like(self.W)
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
         """Learn round t."""
         if not records(clients):
             return None
-        if not len(self.own):
-            self.own = copies(np.zeros_like(self.W), clients)
-        took_part = np.array([len(client.y) > 0 for client in clients])
-        moved = (self._stepped(t, clients) - self.W) * took_part[:, None, None]
+        took_part = self.took_part(clients)
+        moved = self.moved(t, clients, lambda w: self.alpha * (w - self.W)) * took_part[:, None, None]
         self.own -= self.alpha * moved
         self.h -= self.alpha * moved.mean(axis=0)
         self.W = self.W + moved.sum(axis=0) / took_part.sum() - self.h / self.alpha
         return None
-
-    def _stepped(self, t: int, clients: Sequence[ClientRecords]) -> FloatArray:
-        models = copies(self.W, clients)
-        for step in self.work.plan(t, clients):
-            w = models[step.clients]
-            slope = step.gradients(w, self.l2) - self.own[step.clients] + self.alpha * (w - self.W)
-            models[step.clients] = w - self.eta * slope
-        return models

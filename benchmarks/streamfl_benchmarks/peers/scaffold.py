@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from streamfl.arrays import FloatArray
-from streamfl_benchmarks.peers.base import ClientRecords, LinearPeer, records
-from streamfl_benchmarks.peers.local_work import LocalWork, copies
+from streamfl_benchmarks.peers.base import ClientRecords, records
+from streamfl_benchmarks.peers.corrected import CorrectedPeer
+from streamfl_benchmarks.peers.local_work import LocalWork
 
 
 @dataclass
-class Scaffold(LinearPeer):
+class Scaffold(CorrectedPeer):
     """Client i takes K local steps w <- w - eta (grad F_i(w) - c_i + c) from w = x, to w_i.
 
     Then c_i' = c_i - c + (x - w_i) / (K eta), the mean gradient of these steps; at the server
     x <- x + server_step mean (w_i - x) over the clients that took part, and c <- c + sum (c_i' - c_i) / C, C being
-    the number of all.
+    the number of all. `own` has the c_i, and c is their mean.
 
     Parameters
     ----------
@@ -36,6 +35,7 @@ class Scaffold(LinearPeer):
 
     Examples
     --------
+    >>> import numpy as np
     >>> coin = ClientRecords(np.ones((4, 1)), np.array([0.0, 0.0, 0.0, 1.0]))
     >>> peer = Scaffold(np.zeros((1, 2)), eta=1.0, l2=0.0)
     >>> peer.learn(1, [coin, ClientRecords(np.ones((4, 1)), np.ones(4))], 0.5)
@@ -48,29 +48,14 @@ class Scaffold(LinearPeer):
     server_step: float = 1.0
     work: LocalWork = field(default_factory=LocalWork)
     l2: float = 2e-4
-    # c_i of each client, shape (clients, d, K), none before the first round; c is their mean.
-    own: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin without control variates."""
-        self.own = np.zeros((0, *self.W.shape))
 
     def learn(self, t: int, clients: Sequence[ClientRecords], loss: float) -> str | None:
         """Learn round t."""
         if not records(clients):
             return None
-        if not len(self.own):
-            self.own = copies(np.zeros_like(self.W), clients)
-        took_part = np.array([len(client.y) > 0 for client in clients])
+        took_part = self.took_part(clients)
         c = self.own.mean(axis=0)
-        moved = (self._stepped(t, clients, c) - self.W)[took_part]
+        moved = self.moved(t, clients, lambda w: c)[took_part]
         self.own[took_part] -= c + moved / (self.work.steps * self.eta)
         self.W = self.W + self.server_step * moved.mean(axis=0)
         return None
-
-    def _stepped(self, t: int, clients: Sequence[ClientRecords], c: FloatArray) -> FloatArray:
-        models = copies(self.W, clients)
-        for step in self.work.plan(t, clients):
-            w = models[step.clients]
-            models[step.clients] = w - self.eta * (step.gradients(w, self.l2) - self.own[step.clients] + c)
-        return models
