@@ -10,7 +10,7 @@ from streamfl.arrays import FloatArray
 CERTAIN = 1e-6  # confidences stay this far from 0 and 1, where the density may have no finite logarithm
 
 
-def change_point(confidences: FloatArray, *, sensitivity: float = 0.05, least: int = 100) -> int | None:
+def change_point(confidences: FloatArray, *, sensitivity: float, least: int = 100) -> int | None:
     """Return the index of the first confidence after a change, or None.
 
     Each index with at least `least` confidences on either side splits them. If the mean of the later part is lower by
@@ -35,9 +35,9 @@ def change_point(confidences: FloatArray, *, sensitivity: float = 0.05, least: i
     Examples
     --------
     >>> sure, unsure = np.tile([0.85, 0.9, 0.95], 40), np.tile([0.4, 0.5, 0.6], 40)
-    >>> change_point(np.concatenate([sure, unsure]))
+    >>> change_point(np.concatenate([sure, unsure]), sensitivity=0.1)
     120
-    >>> change_point(np.concatenate([unsure, sure])) is None
+    >>> change_point(np.concatenate([unsure, sure]), sensitivity=0.1) is None
     True
     """
     x, n = np.clip(confidences, CERTAIN, 1.0 - CERTAIN), len(confidences)

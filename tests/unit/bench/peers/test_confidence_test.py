@@ -15,14 +15,14 @@ def drawn(seed: int, *parts: tuple[float, float, int]) -> FloatArray:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_fall_is_found_where_it_is(seed: int) -> None:
-    at = change_point(drawn(seed, (8.0, 2.0, 210), (4.0, 4.0, 190)))
+    at = change_point(drawn(seed, (8.0, 2.0, 210), (4.0, 4.0, 190)), sensitivity=0.05)
     assert at is not None
     assert abs(at - 210) <= 10
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_neither_a_rise_nor_too_small_a_fall_is_a_change(seed: int) -> None:
-    assert change_point(drawn(seed, (4.0, 4.0, 200), (8.0, 2.0, 200))) is None
+    assert change_point(drawn(seed, (4.0, 4.0, 200), (8.0, 2.0, 200)), sensitivity=0.05) is None
     fall = drawn(seed, (80.0, 20.0, 200), (74.0, 26.0, 200))  # by 7.5%
     assert change_point(fall, sensitivity=0.1) is None
     assert change_point(fall, sensitivity=0.05) is not None
@@ -45,9 +45,9 @@ def test_the_ratio_is_that_of_fitted_beta_densities() -> None:
 
 def test_certain_and_equal_confidences_have_finite_ratios() -> None:
     with np.errstate(all="raise"):
-        assert change_point(np.ones(300)) is None
-        assert change_point(np.concatenate([np.ones(150), np.full(150, 0.5)])) == 150
+        assert change_point(np.ones(300), sensitivity=0.05) is None
+        assert change_point(np.concatenate([np.ones(150), np.full(150, 0.5)]), sensitivity=0.05) == 150
 
 
 def test_too_few_confidences_are_not_tested() -> None:
-    assert change_point(np.concatenate([np.full(99, 0.99), np.full(100, 0.5)])) is None
+    assert change_point(np.concatenate([np.full(99, 0.99), np.full(100, 0.5)]), sensitivity=0.05) is None
