@@ -220,7 +220,7 @@ _FEDDYN_GRID = grid(
     alpha=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 )
 _SCAFFOLD_GRID = grid(eta=(1.0, 2.0, 3.0, 5.0, 10.0), server_step=(0.5, 1.0, 1.5))
-_CDA_FEDAVG_GRID = grid(eta=(1.0, 2.0, 3.0, 5.0, 10.0), memory=(50, 100, 200, 400))
+_CDA_FEDAVG_GRID = grid(eta=(1.0, 2.0, 3.0, 5.0, 10.0), memory=(50, 100, 200, 400, 800, 1600))
 # A step over t can start far above a constant one.
 _ADAPTIVE_GRID = grid(eta0=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), over_t=(0, 1), steps=(1, 10))
 # Momentum, a pull and more passes each change what one step does; six passes are for plain steps.
