@@ -7,8 +7,8 @@
 DIR holds elec2.npz. CapyMOA needs Java and an environment of its own (`pip install capymoa`); --capymoa-python names
 its interpreter. A line says what each run has; `--runs F` writes what docs/results.md shows. Finished runs are kept
 in the JSON file and not repeated, unless --again names their method. Several calls may share a file. With another
-JSON file, F keeps the runs of methods that were not run, on the streams where streamfl has the figures that F has:
-another peer takes its own runs and those of streamfl.
+JSON file, F keeps the runs that were not asked for: those of other streams, and those of other methods on the streams
+where streamfl has the figures that F has. So another peer takes its own runs and those of streamfl.
 """
 
 import sys

@@ -69,34 +69,39 @@ def rows(found: Found) -> Iterator[Row]:
 
 
 def still_comparable(earlier: Iterable[Kept], rows: Sequence[Row]) -> list[Kept]:
-    """Return the earlier runs that were not repeated and whose `ahead` still holds.
+    """Return the earlier runs that were not repeated, but for those that the new rows contradict.
 
-    So another peer can be added without runs of all others. An `ahead` still holds on a stream where streamfl, which
-    it compares with, has the figures that it had.
+    So a stream or a peer can be added without runs of all others. On a stream of the new rows, an earlier run counts
+    no longer if they are of another number of records, or if streamfl, with which its `ahead` compares it, has other
+    figures than it had.
 
     Parameters
     ----------
     earlier
         What a file of runs has.
     rows
-        What is known now, as `rows` yields it.
+        What is known now of the streams that were asked for, as `rows` yields it.
 
     >>> def run(stream, method, accuracy):
-    ...     return {"stream": stream, "method": method, "variant": "one", "seed": 1, "accuracy": accuracy}
-    >>> runs = [run(stream, method, 0.9) for stream in ("sea", "led") for method in ("streamfl", "river-arf")]
+    ...     same = {"stream": stream, "records": 9, "variant": "one", "seed": 1}
+    ...     return {**same, "method": method, "accuracy": accuracy}
+    >>> streams = ("sea", "led", "sine")
+    >>> runs = [run(stream, method, 0.9) for stream in streams for method in ("streamfl", "river-arf")]
     >>> now = [run("sea", "streamfl", 0.9), run("led", "streamfl", 0.8), run("sea", "capymoa-srp", 0.7)]
     >>> [(one.run["stream"], one.run["method"]) for one in still_comparable([Kept(None, one) for one in runs], now)]
-    [('sea', 'river-arf')]
+    [('sea', 'river-arf'), ('sine', 'streamfl'), ('sine', 'river-arf')]
     """
     old = list(earlier)
     before, today = (_streamfl(found) for found in ([one.run for one in old], rows))
+    changed = {stream for stream, figures in today.items() if before.get(stream) != figures}
+    records = {row["stream"]: row["records"] for row in rows}
     repeated = {_known_by(row) for row in rows}
     return [
         one
         for one in old
         if _known_by(one.run) not in repeated
-        and one.run["stream"] in today
-        and before.get(one.run["stream"]) == today[one.run["stream"]]
+        and one.run["stream"] not in changed
+        and records.get(one.run["stream"], one.run["records"]) == one.run["records"]
     ]
 
 

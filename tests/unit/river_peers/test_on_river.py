@@ -73,8 +73,8 @@ def test_a_peer_is_added_without_runs_of_the_others(tmp_path: Path) -> None:
     kept = tmp_path / "kept.json.gz"
     both = ("--here", "--variants", "one", "--runs", str(kept))
     call(tmp_path / "first.json", "--methods", "streamfl-linear,no-change,river-linear-0.1", *both)
-    call(tmp_path / "second.json", "--methods", "river-hat", *both)  # nothing says that the others still hold
-    assert methods(kept) == {"river-hat"}
+    call(tmp_path / "second.json", "--methods", "river-hat", *both)
+    assert methods(kept) == {"streamfl-linear", "no-change", "river-linear-0.1", "river-hat"}
     call(tmp_path / "first.json", "--methods", "streamfl,no-change", *both)
     call(tmp_path / "third.json", "--methods", "streamfl,river-hat", *both)
     assert methods(kept) == {"streamfl", "streamfl-linear", "no-change", "river-linear-0.1", "river-hat"}

@@ -1,6 +1,7 @@
 """Runs on disk, and what is said of them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from river_peers.methods import ISOLATED, MERGED, ONE
 from river_peers.paired import Difference
 from river_peers.plan import Wanted, wanted
 from river_peers.results import Results, Run
-from river_peers.shown import Found, rows
+from river_peers.shown import Found, rows, still_comparable
 from streamfl.errors import UsageError
+from streamfl_benchmarks.origin import Origin
+from streamfl_benchmarks.run_file import Kept
 
 N = 300
 ALL = np.ones(N, dtype=bool)
@@ -117,3 +120,31 @@ def test_seeds_are_averaged_record_by_record(tmp_path: Path) -> None:
     )
     found = Found(results, {"s": "d1"}, [1, 2]).difference("s", ("streamfl", ONE), ("river-arf", ONE))
     assert found == Difference(-0.5, -0.5, -0.5)
+
+
+def row(stream: str, method: str, accuracy: float = 0.9, *, records: int = N) -> dict[str, Any]:
+    same = {"stream": stream, "records": records, "variant": ONE, "seed": 1}
+    return {**same, "method": method, "accuracy": accuracy}
+
+
+SEA_AND_LED = [row(stream, method) for stream in ("sea", "led") for method in ("streamfl", "river-arf")]
+OTHERS_OF_LED = [("led", "streamfl"), ("led", "river-arf")]
+
+
+@pytest.mark.parametrize(
+    ("now", "remaining"),
+    [
+        ([row("sea", "streamfl", 0.8), row("sea", "river-arf", 0.7)], OTHERS_OF_LED),
+        ([row("sea", "streamfl", 0.8)], OTHERS_OF_LED),  # what it is ahead of is another run
+        ([row("sea", "river-arf", records=N + 1)], OTHERS_OF_LED),
+        ([row("sea", "streamfl")], [("sea", "river-arf"), *OTHERS_OF_LED]),
+        ([row("sea", "river-hat")], [("sea", "streamfl"), ("sea", "river-arf"), *OTHERS_OF_LED]),
+    ],
+    ids=["a whole stream", "another streamfl", "other records", "the same streamfl", "another peer"],
+)
+def test_what_was_not_asked_for_stays_in_the_file(
+    now: list[dict[str, Any]], remaining: list[tuple[str, str]]
+) -> None:
+    origin = Origin.now("river")
+    left = still_comparable([Kept(origin, one) for one in SEA_AND_LED], now)
+    assert [(one.run["stream"], one.run["method"]) for one in left] == remaining
