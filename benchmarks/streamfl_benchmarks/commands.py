@@ -140,7 +140,11 @@ def drift(**options: Any) -> None:
 )
 @click.option("--only", metavar="NAME,...", help="Federations; an unknown name lists all. Default: all at hand.")
 @click.option(
-    "--records", default="8000", show_default=True, metavar="N|all", help="Take the first N records of each."
+    "--records",
+    default="8000",
+    show_default=True,
+    metavar="N|all",
+    help="Take the first N records of those that packages bring; files are used whole.",
 )
 @click.option("--seeds", metavar="N,...", default="0", show_default=True, help="Seeds; one run each.")
 @click.option(
@@ -163,9 +167,11 @@ def federations(data: Path | None, only: str | None, records: str, seeds: str, p
     for name in chosen:
         if name not in known:
             raise UsageError(f"--only {name}: there is no such federation; there are: {', '.join(known)}")
-    first = None if records == ALL else max(numbers("--records", records))
-    for line in make([known[name] for name in chosen], numbers("--seeds", seeds), first, path, renew=renew):
-        click.echo(line)
+    first, of_packages = None if records == ALL else max(numbers("--records", records)), sources(None)
+    for whole in (False, True):
+        some = [known[name] for name in chosen if (name not in of_packages) == whole]
+        for line in make(some, numbers("--seeds", seeds), None if whole else first, path, renew=renew):
+            click.echo(line)
 
 
 def _plan(options: dict[str, Any]) -> Any:

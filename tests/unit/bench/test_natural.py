@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 from streamfl.errors import UsageError
 from streamfl.records.table import Table
 from streamfl.run.dealing.dealing import Log
 from streamfl_benchmarks import origin, run_file
+from streamfl_benchmarks.commands import federations
 from streamfl_benchmarks.natural import runs
 from streamfl_benchmarks.natural.fedavg import LinearFedAvg
 from streamfl_benchmarks.natural.forest import forests
@@ -89,6 +91,31 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(list(runs.make(some[1:], [0], 10, path, renew=True))) == 1  # other code has made it
     assert made == ["a", "b", "b"]
     assert [each.run["federation"] for each in run_file.read(path)] == ["a", "b"]
+
+
+def test_of_packages_the_first_records_are_used_and_files_are_used_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, int | None] = {}
+
+    def run(source: Source, seed: int, records: int | None) -> dict[str, Any]:
+        made[source.name] = records
+        return {"federation": source.name, "first": str(records), "seed": seed, "total": {}, "clients": []}
+
+    monkeypatch.setattr(runs, "run", run)
+    (tmp_path / "fed_valves.npz").touch()
+    words = [
+        "--data",
+        str(tmp_path),
+        "--only",
+        "valves,chicks",
+        "--records",
+        "300",
+        "--json",
+        str(tmp_path / "f.json"),
+    ]
+    assert CliRunner().invoke(federations, words, catch_exceptions=False).exit_code == 0
+    assert made == {"valves": None, "chicks": 300}
 
 
 def federation(measure: str, ours: float, alone: float, *clients: tuple[int, float, float]) -> Federation:
