@@ -44,6 +44,7 @@ RARE = frozenset(
         "wants_untrained_loss",
         "untrained_loss",
         "online_models_begin_again",
+        "resumed",
     }
 )
 
@@ -238,7 +239,7 @@ def _written(plain: Mapping[str, Any], value: Any) -> dict[str, Any]:
     if isinstance(value, FieldGroup):
         names = [field.name for field in fields(value) if not has_default(getattr(value, field.name), field)]
         return {name: plain[name] for name in names}
-    return {name: item for name, item in plain.items() if name not in RARE or not _is_nothing(item)}
+    return {name: item for name, item in plain.items() if name not in RARE or not _is_nothing(name, item)}
 
 
 def has_default(value: Any, field: Field[Any]) -> bool:
@@ -253,8 +254,9 @@ def has_default(value: Any, field: Field[Any]) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-def _is_nothing(item: Any) -> bool:
-    return item is None or item is False or (isinstance(item, dict) and not item)
+def _is_nothing(name: str, item: Any) -> bool:
+    is_no_count = name == "resumed" and item == 0  # a period of 0 is something
+    return item is None or item is False or is_no_count or (isinstance(item, dict) and not item)
 
 
 def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:

@@ -525,7 +525,7 @@ class Client(ClientState):
         name = f"{self.incarnation}-{attempt}"
         self.sending.begin(opened)
         sent, told = self._work().update(opened, taken.batches, name, period=taken.period)
-        self._flight.sent = sent
+        self._flight.sent = replace(sent, resumed=opened.resumed)
         self._attempts, self._due = attempt, False
         self._patience = self._patience.asks("join", now)
         self._release(opened.round)

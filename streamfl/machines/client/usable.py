@@ -58,6 +58,7 @@ def unusable(message: FromCoordinator, online: OnlineModels[Any, Any] | None) ->
                 message.entry,
                 message.rejected + 1,
                 message.read - message.rejected + 1,
+                message.resumed,
                 *message.positions.values(),
             )
             if message.watermark is not None:

@@ -46,7 +46,6 @@ from streamfl.protocol.messages import (
     Leave,
     Left,
     Refusal,
-    RoundOpened,
     Scores,
     Update,
 )
@@ -135,7 +134,7 @@ class Coordinator:
         return self._standing.is_scoring
 
     def start(self, now: float) -> list[CoordinatorDecision]:
-        """Begin, or after a kill open the round of the last Commit again.
+        """Begin, or after a kill open the round of the last Commit again, under a number that is saved.
 
         Raises
         ------
@@ -145,12 +144,11 @@ class Coordinator:
         if self.phase is Phase.GATHERING:
             return []
         self._standing.drop_other_online_state()
+        resumes = self._standing.kind.resumes
+        self.state.resumed += resumes
         open_round(self._standing, now)
-        published = messages(self._standing, now)
-        if not self._standing.kind.resumes:
-            return note_saved([*abort(self._standing, now), *self._finish()], self._unsaved)
-        resumed = tuple(replace(m, resumed=True) if isinstance(m, RoundOpened) else m for m in published)
-        return [Publish(resumed), *self._finish()]
+        begun = [Commit(messages(self._standing, now))] if resumes else abort(self._standing, now)
+        return note_saved([*begun, *self._finish()], self._unsaved)
 
     def digest(self) -> str:
         """Return the fingerprint of the model that serves."""

@@ -55,6 +55,7 @@ class Joined(Message):
     watermark: Watermark | None = None  # the watermark of the last entry that has one, if labels come later
     # Where sums are masked: those of its pending records over which an earlier start may have told a total.
     disclosed: Disclosed | None = None
+    resumed: int = 0  # as in the open round
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -146,9 +146,9 @@ class RoundOpened(Message):
     totals: TotalsAsked = TotalsAsked()  # whether clients send sums
     decision: DecisionRule = LIKELIEST  # which label answers, by the probabilities of all
 
-    # Whether the coordinator was restarted and has lost what it had received for this round: clients send their
-    # update again.
-    resumed: bool = False
+    # How many times a restarted coordinator has opened this entry again. It has lost what it had received: clients
+    # that hear a larger number than before send their update again.
+    resumed: int = 0
 
     # Whether online models learn. `OnlinePublished` carries their agreed state, with the number of the round as its
     # version.
@@ -164,7 +164,7 @@ class RoundOpened(Message):
         held = self.earlier.held.per_label if self.earlier.held is not None else 0
         if self.period is not None and not abs(self.period) < MOST_POSITIONS:
             return "the period of the round is out of the range of times"
-        if min(self.entry, self.round) < 1 or min(self.known_labels, self.earlier.keep, held) < 0:
+        if min(self.entry, self.round) < 1 or min(self.known_labels, self.resumed, self.earlier.keep, held) < 0:
             return "the round has impossible numbers"
         named = {self.serves, self.tested or self.serves, *(group.serves for group in self.apart)}
         if not named <= {slot.name for slot in self.slots}:

@@ -28,6 +28,7 @@ class Score(Message):
     # The slots of which clients also send sums for relabelling, see `Scores.relabelling`.
     relabel: tuple[str, ...] = ()
     wants_untrained_loss: bool = False  # whether clients also send `Scores.untrained_loss`
+    resumed: int = 0  # as in the open round: a restarted coordinator asks from stage 1 on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,3 +55,4 @@ class Scores(Message):
     # The mean log-loss over its records of untrained online models that learn them one by one, in nats. Compared with
     # the mean of `NativeLearnt.loss`. None if it was not asked for, or the models are not compared.
     untrained_loss: float | None = None
+    resumed: int = 0  # as in the `Score`

@@ -221,7 +221,7 @@ def event_of(message: FromCoordinator, time: int | None = None, clients: int | N
         case RoundOpened():
             closes = whole(int(1000.0 * min(finite(message.closes) or 0.0, LARGEST)))
             return Opened(
-                at, whole(message.entry), whole(message.round), whole(message.epoch), message.resumed, closes
+                at, whole(message.entry), whole(message.round), whole(message.epoch), message.resumed > 0, closes
             )
         case Score():
             return Scoring(at, whole(message.round), len(message.slots))

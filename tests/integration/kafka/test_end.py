@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 PATIENCE = 60.0
 
 OPENED = RoundOpened(
-    entry=3, round=3, epoch=1, block=0, registry=1, slots=(), serves="step 0", known_labels=2, resumed=True
+    entry=3, round=3, epoch=1, block=0, registry=1, slots=(), serves="step 0", known_labels=2, resumed=1
 )
 
 

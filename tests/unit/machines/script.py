@@ -285,6 +285,7 @@ def scores(update: Update, asked: Score, loss: float, *, exchanged: float = 1.0,
         "entry": update.entry,
         "epoch": update.epoch,
         "stage": asked.stage,
+        "resumed": asked.resumed,
         "losses": {name: sums_of(n, x) for name, x in lost.items()},
         "differences": {slot.name: np.full((2, 2), 0.5) for slot in mine if slot.trained},
         "relabelling": {slot.name: fits(update, exchanged=exchanged) for slot in mine if slot.name in asked.relabel},
@@ -446,7 +447,7 @@ class Federation:
         if another is not self.coordinator:
             self.coordinator = another
             for decision in another.start(self.now):
-                if isinstance(decision, Publish):
+                if isinstance(decision, Publish | Commit):
                     self._tell(decision.messages)
 
     def _tell(self, told_: Sequence[FromCoordinator]) -> None:

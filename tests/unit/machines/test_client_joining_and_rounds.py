@@ -337,10 +337,17 @@ def test_older_entries_and_openings_are_discarded():
 def test_a_coordinator_that_starts_again_has_the_same_update_sent_again():
     machine = client()
     update = first_update(machine, batch("abab"))
-    *_, opened = opening(resumed=True)
-    for _ in range(2):
+    for start in (1, 2):
+        *_, opened = opening(resumed=start)
         (again,) = sent(feed(machine, opened), Update)
         assert as_bytes([again]) == as_bytes([update])
+        assert feed(machine, *opening(resumed=start), *opening(resumed=start - 1)) == []  # a copy, and an older one
+
+
+def test_an_update_for_a_coordinator_that_has_started_again_is_sent_once():
+    machine = client()
+    first_update(machine, batch("abab"), resumed=3)
+    assert feed(machine, *opening(resumed=3)) == []
 
 
 def test_an_opening_published_again_for_another_client_has_nothing_sent_again():

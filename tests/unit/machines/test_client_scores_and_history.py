@@ -18,6 +18,7 @@ from unit.machines.script import (
     sent,
 )
 
+from streamfl.machines.client.machine import Client
 from streamfl.protocol.decisions import Fetch, Seek
 from streamfl.protocol.events import RecordsFetched, RecordsRead, Tick
 from streamfl.protocol.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
@@ -26,6 +27,7 @@ from streamfl.run.settings import LearningSettings
 
 SCRATCH = Slot(name="scratch", version=1, eta=1.0)
 HISTORY = Slot(name="m", version=1, eta=1.0, history=(1,))
+SECOND = Score(entry=1, round=1, epoch=1, registry=1, slots=(replace(SCRATCH, name="relabelled"),), stage=2)
 GOOD = np.array([[5.0, -5.0], [0.0, 0.0]])
 
 
@@ -72,24 +74,59 @@ def test_a_later_stage_is_answered_too_and_sent_again_unchanged():
     first_update(machine, batch("abab"))
     feed(machine, model(), asked(relabel=("scratch",)))
     bad = replace(model(-GOOD), slot="relabelled")
-    second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
-    (scores,) = sent(feed(machine, bad, second), Scores)
+    (scores,) = sent(feed(machine, bad, SECOND), Scores)
     assert (scores.stage, set(scores.losses), dict(scores.relabelling)) == (2, {"relabelled"}, {})
     assert scores.losses["relabelled"].loss > 3.9
     feed(machine, Tick(), now=machine.wakes_at)
-    assert as_bytes(sent(feed(machine, joined(question=2), second, now=9.0), Scores)) == as_bytes([scores])
+    assert as_bytes(sent(feed(machine, joined(question=2), SECOND, now=9.0), Scores)) == as_bytes([scores])
 
 
 def test_a_coordinator_that_begins_the_round_again_may_ask_for_the_first_stage_again():
     machine = client()
     first_update(machine, batch("abab"))
     (first,) = sent(feed(machine, model(), asked()), Scores)
-    second = asked(stage=2, slots=(replace(SCRATCH, name="relabelled"),))
-    feed(machine, replace(model(), slot="relabelled"), second)
-    *_, opened = opening(resumed=True)
+    feed(machine, replace(model(), slot="relabelled"), SECOND)
+    *_, opened = opening(resumed=1)
     assert sent(feed(machine, opened), Scores) == []
-    (again,) = sent(feed(machine, asked()), Scores)
-    assert as_bytes([again]) == as_bytes([first])
+    (again,) = sent(feed(machine, asked(resumed=1)), Scores)
+    assert as_bytes([again]) == as_bytes([replace(first, resumed=1)])
+
+
+def answered_twice() -> tuple[Client, Update, Scores]:
+    """Return a client that has answered two stages, its update, and its answer to the first stage."""
+    machine = client()
+    update = first_update(machine, batch("abab"))
+    (first,) = sent(feed(machine, model(), asked()), Scores)
+    assert len(sent(feed(machine, replace(model(), slot="relabelled"), SECOND), Scores)) == 1
+    return machine, update, first
+
+
+def test_a_client_that_missed_a_start_of_the_coordinator_follows_what_that_start_asks():
+    machine, update, first = answered_twice()
+    feed(machine, Tick(), now=machine.wakes_at)
+    answers = feed(machine, joined(question=2, resumed=1), now=9.0)
+    assert as_bytes(sent(answers, Update)) == as_bytes([update])
+    assert sent(answers, Scores) == []  # the start that asked for them is gone
+    (again,) = sent(feed(machine, asked(resumed=1)), Scores)
+    assert as_bytes([again]) == as_bytes([replace(first, resumed=1)])
+    assert feed(machine, asked(), SECOND, *opening(), *opening(resumed=1)) == []  # delayed, and for other clients
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_question_of_a_later_start_is_newer_than_any_of_an_earlier_one(stage):
+    machine, *_ = answered_twice()
+    (scores,) = sent(feed(machine, asked(resumed=1, stage=stage)), Scores)
+    assert (scores.resumed, scores.stage) == (1, stage)
+    assert feed(machine, *opening(resumed=1), replace(SECOND, stage=9)) == []
+
+
+def test_an_answer_corrects_a_start_that_was_forged():
+    machine, update, first = answered_twice()
+    feed(machine, *opening(resumed=10**9))
+    assert feed(machine, asked()) == []
+    feed(machine, Tick(), now=machine.wakes_at)
+    assert as_bytes(sent(feed(machine, joined(question=2), now=9.0), Update)) == as_bytes([update])
+    assert as_bytes(sent(feed(machine, asked()), Scores)) == as_bytes([first])
 
 
 def test_relabelling_sums_are_sent_for_the_named_slots():

@@ -1,5 +1,6 @@
 """Scripts for the coordinator machine: what follows an alarm."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -271,11 +272,30 @@ def test_a_coordinator_killed_while_candidates_are_scored_repeats_the_step():
     again = Coordinator(machine.settings, codec.decode(type(machine.state), saved))
     again.start(0.0)
     (publish,) = feed(again, *updates.values())
-    assert as_bytes(broadcast([publish], Score)) == as_bytes([asked])
-    repeated = feed(again, *(scores(u, asked, 0.1) for u in updates.values()))
+    later = replace(asked, resumed=1)
+    assert as_bytes(broadcast([publish], Score)) == as_bytes([later])
+    repeated = feed(again, *(scores(u, later, 0.1) for u in updates.values()))
     assert as_bytes(broadcast(repeated, RoundClosed)) == as_bytes(broadcast(expected, RoundClosed))
     assert as_bytes(broadcast(repeated, Restarted)) == as_bytes(broadcast(expected, Restarted))
     assert as_bytes(broadcast(repeated, ModelPublished)) == as_bytes(broadcast(expected, ModelPublished))
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_scores_for_an_earlier_start_of_the_coordinator_do_not_count(kills):
+    machine, asked, updates = alarmed()
+    state = codec.decode(CoordinatorState, alarmed_before_the_alarm())
+    for _ in range(kills):  # each start saves its number, though it closes nothing
+        again = Coordinator(machine.settings, state)
+        assert [type(decision) for decision in again.start(0.0)] == [Commit]
+        state = codec.decode(CoordinatorState, codec.encode(again.state))
+    (later,) = broadcast(feed(again, *updates.values()), Score)
+    assert later.resumed == kills
+    for start in range(kills):
+        delayed = [scores(u, replace(asked, resumed=start), 0.1) for u in updates.values()]
+        assert {reason for _, reason in refusals(feed(again, *delayed))} == {"nobody has asked for scores"}
+    decisions = feed(again, *(scores(u, later, 0.1) for u in updates.values()))
+    (opened,) = broadcast(decisions, RoundOpened)
+    assert (opened.entry, opened.resumed, again.state.resumed) == (asked.entry + 1, 0, 0)
 
 
 def alarmed_before_the_alarm() -> bytes:
@@ -449,7 +469,7 @@ def test_a_coordinator_killed_in_the_second_stage_repeats_both_stages():
     (first,) = broadcast(feed(again, *updates.values()), Score)
     assert first.stage == 1
     (repeated,) = broadcast(feed(again, *(scores(u, first, 0.6, exchanged=0.1) for u in updates.values())), Score)
-    assert as_bytes([repeated]) == as_bytes([second])
+    assert as_bytes([repeated]) == as_bytes([replace(second, resumed=1)])
     decisions = feed(again, *(scores(u, repeated, 0.1) for u in updates.values()))
     for kind in (RoundClosed, Restarted, ModelPublished):
         assert as_bytes(broadcast(decisions, kind)) == as_bytes(broadcast(expected, kind))

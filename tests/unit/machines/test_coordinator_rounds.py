@@ -841,12 +841,12 @@ def test_a_coordinator_that_starts_again_opens_the_same_round():
     opened = begun(machine, "c0", "c1")
     commit = feed(machine, answer(opened, "c0"), answer(opened, "c1"))
     again = Coordinator(machine.settings, machine.state)
-    (publish,) = again.start(5.0)
-    assert isinstance(publish, Publish)
-    (resumed,), (before,) = broadcast([publish], RoundOpened), broadcast(commit, RoundOpened)
-    assert as_bytes([resumed]) == as_bytes([replace(before, resumed=True)])
-    assert as_bytes(broadcast([publish], ModelPublished)) == as_bytes(broadcast(commit, ModelPublished))
-    assert len(broadcast([publish], RegistryPublished)) == 1
+    (start,) = again.start(5.0)
+    assert isinstance(start, Commit)
+    (resumed,), (before,) = broadcast([start], RoundOpened), broadcast(commit, RoundOpened)
+    assert as_bytes([resumed]) == as_bytes([replace(before, resumed=1)])
+    assert as_bytes(broadcast([start], ModelPublished)) == as_bytes(broadcast(commit, ModelPublished))
+    assert len(broadcast([start], RegistryPublished)) == 1
 
 
 def test_a_coordinator_that_never_began_has_nothing_to_open():

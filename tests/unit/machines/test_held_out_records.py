@@ -188,7 +188,7 @@ def test_an_update_that_does_not_count_holds_nothing_back():
 
 def test_a_restarted_coordinator_has_the_same_holdout():
     machine, first = first_round()
-    *_, opened = opening(1, held=HELD, resumed=True)
+    *_, opened = opening(1, held=HELD, resumed=1)
     (again,) = sent(feed(machine, opened), Update)
     assert as_bytes([again]) == as_bytes([first])
 

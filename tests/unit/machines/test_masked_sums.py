@@ -337,7 +337,7 @@ def test_a_coordinator_that_starts_again_opens_another_entry_for_the_same_round(
     again = Coordinator(machine.settings, machine.state)
     decisions = again.start(0.0)
     (opened,) = broadcast(decisions, RoundOpened)
-    assert (opened.entry, opened.round, opened.resumed) == (2, 1, False)
+    assert (opened.entry, opened.round, opened.resumed) == (2, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -652,12 +652,12 @@ def _deliberating(saved):
 
 @pytest.fixture(scope="module")
 def alarmed():
-    """The bytes of the state before the round of the alarm, and its updates."""
+    """The bytes of the state before the round of the alarm, its updates, and what the next start asks."""
     saved = Saved(profile=lambda: PROFILES["adaptive"]().profile, scaling=False)
     saved.machine.state.profile.ladder = coordinator(3).state.profile.ladder
     saved.machine.state.profile.detector = coordinator(3).state.profile.detector
     _, updates, asked = _deliberating(saved)
-    return saved.bytes, updates, asked
+    return saved.bytes, updates, replace(asked, resumed=1)
 
 
 def asking(alarmed):
@@ -667,6 +667,7 @@ def asking(alarmed):
     saved.bytes = data
     saved.machine = Coordinator(saved.machine.settings, codec.decode(CoordinatorState, data), saved.restore)
     saved.machine.start(0.0)
+    saved.bytes = codec.encode(saved.machine.state)
     (again,) = broadcast(saved.feed(*updates.values()), Score)
     assert again == asked
     assert broadcast(saved.feed(scores(updates["c0"], asked, 0.1), scores(updates["c2"], asked, 0.1)), Score) == []

@@ -132,13 +132,12 @@ class KnownLedger:
         opened = next((o for o in openings if o is not None and o.entry == self.entry + 1), None)
         if opened is None:
             return False
-        if opened.resumed:
-            opened = replace(opened, resumed=False)
         known, self.opened = self.opened, opened
         is_other = (
             known is None
             or known.entry != opened.entry
-            or replace(opened, closes=known.closes) != known  # heard again, it closes as told last
+            # heard again, it closes as told last, and may be of another start of the coordinator
+            or replace(opened, closes=known.closes, resumed=known.resumed) != known
         )
         if self._ahead is not None and self._ahead.entry == opened.entry:
             self._ahead = None

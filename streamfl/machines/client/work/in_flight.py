@@ -34,6 +34,8 @@ class SentUpdate:
     scores: Scores | None = None  # the answer to Score, if one was sent
     # The pending records over which a total was already disclosed when the update was made.
     disclosed: Disclosed | None = None
+    # How many times a restarted coordinator has opened the entry again, as far as known. The last start asks.
+    resumed: int = 0
 
     def is_accepted_by(self, accepted: Accepted, closed: RoundClosed) -> bool:
         """Tell whether a ledger entry accepts this update, and not another one under the client's name."""
@@ -48,7 +50,7 @@ class InFlight:
     """The update in flight, if there is one."""
 
     sent: SentUpdate | None = None  # the update, with the answer to Score
-    score: Score | None = None  # the Score of the newest stage
+    score: Score | None = None  # the newest Score, which is of the last start of the coordinator that is known
     # The entry for which an update was refused, 0 for none. The client waits before it tries that entry again.
     refused: int = 0
 
@@ -62,14 +64,18 @@ class InFlight:
         return self.sent is not None and self.sent.update.entry == entry
 
     def is_current(self, score: Score) -> bool:
-        """Tell whether a Score is about the update in flight, and no later stage is known."""
-        return self.is_for(score.entry) and (self.score is None or score.stage >= self.score.stage)
+        """Tell whether a Score is about the update in flight, and no newer one is known."""
+        return self.is_for(score.entry) and (score.resumed, score.stage) >= self._newest
+
+    @property
+    def _newest(self) -> tuple[int, int]:
+        """Return the last start that is known, and the stage of its newest Score; 0 before the first."""
+        return (0 if self.sent is None else self.sent.resumed, 0 if self.score is None else self.score.stage)
 
     def ask(self, score: Score) -> None:
-        """Keep a Score about the update if its stage is newer."""
-        is_newest = self.score is None or score.stage > self.score.stage
-        if is_newest and self.sent is not None and self.is_for(score.entry):
-            self.score, self.sent = score, replace(self.sent, scores=None)
+        """Keep a Score about the update if it is newer: of a later stage, or of a start whose opening was missed."""
+        if self.sent is not None and self.is_for(score.entry) and (score.resumed, score.stage) > self._newest:
+            self.score, self.sent = score, replace(self.sent, scores=None, resumed=score.resumed)
 
     def turn_to(self, opened: RoundOpened | None) -> None:
         """Note that another round is open, or the same one with other models."""
@@ -78,16 +84,18 @@ class InFlight:
             self.sent = None  # it was made from another opening's models
 
     def resume(self, opened: RoundOpened) -> list[Update]:
-        """Return the update again for a restarted coordinator, which lost it and asks for scores from stage 1 on."""
-        if self.sent is None or not (opened.resumed and self.is_for(opened.entry)):
+        """Return the update again for a later start of the coordinator, which lost it and asks from stage 1 on."""
+        if self.sent is None or not self.is_for(opened.entry) or opened.resumed <= self.sent.resumed:
             return []
-        self.score, self.sent = None, replace(self.sent, scores=None)
+        self.score, self.sent = None, replace(self.sent, scores=None, resumed=opened.resumed)
         return [self.sent.update]
 
     def join(self, joined: Joined, *, moved: bool) -> list[Update | Scores]:
         """Follow Joined, by which the client's place has `moved` or not; return the messages to send again."""
         if moved or not self.is_for(joined.entry):
             self.sent = None
+        if self.sent is not None and self.sent.resumed != joined.resumed:  # what it has asked before counts no more
+            self.sent = replace(self.sent, scores=None, resumed=joined.resumed)
         if self.sent is None or self.sent.scores is None:
             self.score = None  # an unanswered Score is published again
         if self.sent is None or self.refused == joined.entry:

@@ -156,6 +156,7 @@ class ClientRound:
             entry=asked.entry,
             epoch=asked.epoch,
             stage=asked.stage,
+            resumed=asked.resumed,
             **fields,
         )
 

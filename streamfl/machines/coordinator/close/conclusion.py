@@ -65,7 +65,7 @@ def conclusion(
     found = {name: logs[name] for update in closing.updates.values() for name in update.reached if name in logs}
     entry, members = enter(closing, state.members, refusals)
     members, told = evict(members, refusals, closing.updates, entry.entry)
-    after = replace(state, entry=state.entry + 1, members=members, logs=found | state.logs)
+    after = replace(state, entry=state.entry + 1, resumed=0, members=members, logs=found | state.logs)
     if closing.observed is None:
         return Conclusion(after, entry, (), told)
     sent = described(closing, state.registry)

@@ -134,6 +134,7 @@ def _deliberate(
         stage=len(answers) + 1,
         relabel=ask.relabel,
         wants_untrained_loss=ask.wants_untrained_loss,
+        resumed=state.resumed,
     )
     models = model_messages(ask.models, state, on_grids=standing.kind.on_grids)
     unsaved.pending_alarm = PendingAlarm(closing, deliberation, asked, models, ask.models, now, answers)

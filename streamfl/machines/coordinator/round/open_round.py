@@ -106,13 +106,13 @@ class OpenRound:
                 repeats=state.repeats or None,
             ),
             decision=decision,
+            resumed=state.resumed,
             online=state.online is not None,
             tested=plan.tested,
         )
         closes = None if interval is None else now + interval
         models = model_messages(plan.live, state, on_grids=on_grids)
-        grid = grid_of(plan.live, state) if on_grids else None
-        return cls(plan, message, models, now, closes, grid, state.roster)
+        return cls(plan, message, models, now, closes, grid_of(plan.live, state) if on_grids else None, state.roster)
 
     @property
     def waited_from(self) -> float:

@@ -46,7 +46,8 @@ class PendingAlarm:
 
     def is_answered_by(self, scores: Scores) -> bool:
         """Tell whether scores answer the newest Score."""
-        return (scores.entry, scores.stage) == (self.asked.entry, self.asked.stage)
+        asked = self.asked
+        return (scores.entry, scores.resumed, scores.stage) == (asked.entry, asked.resumed, asked.stage)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ class CoordinatorState:
 
     profile: Profile  # the profile and its models
     entry: int = 1  # the number of the open ledger entry
+    resumed: int = 0  # how many times a restarted coordinator has opened it again
     round: int = 1  # the open round
     agreement: Agreement | None = None  # what the clients agree on; None before round 1
     members: dict[str, Member] = field(default_factory=dict)  # the ledger, by client
@@ -130,7 +131,7 @@ class CoordinatorState:
         labels = len(self.registry.labels)
         rounds = (0, self.restarted, self.round), (0, self.rescaled, self.round), (1, self.round, self.entry)
         rising = (*rounds, (0, self.repeats, self.entry))
-        counts = [self.refused, *(count for member in self.members.values() for count in member.counts)]
+        counts = [self.refused, self.resumed, *(count for member in self.members.values() for count in member.counts)]
         if not all(a <= b <= c for a, b, c in (*rising, (0, self.known_labels, labels))) or min(counts) < 0:
             return "impossible numbers"
         if not self.seen.is_possible:
@@ -154,4 +155,5 @@ class CoordinatorState:
             question=join.question,
             watermark=member.watermark,
             disclosed=member.disclosed,
+            resumed=self.resumed,
         )
