@@ -18,12 +18,14 @@ from unit.machines.script import (
     sent,
 )
 
+from streamfl.learning.pooling.noise import Noise
 from streamfl.machines.client.machine import Client
 from streamfl.protocol.decisions import Fetch, Seek
 from streamfl.protocol.events import RecordsFetched, RecordsRead, Tick
 from streamfl.protocol.messages import ModelPublished, SampledRound, Score, Scores, Slot, Update
 from streamfl.protocol.registry import Registry
 from streamfl.run.settings import LearningSettings
+from streamfl.wire.masking import MaskKeys
 
 SCRATCH = Slot(name="scratch", version=1, eta=1.0)
 HISTORY = Slot(name="m", version=1, eta=1.0, history=(1,))
@@ -127,6 +129,17 @@ def test_an_answer_corrects_a_start_that_was_forged():
     feed(machine, Tick(), now=machine.wakes_at)
     assert as_bytes(sent(feed(machine, joined(question=2), now=9.0), Update)) == as_bytes([update])
     assert as_bytes(sent(feed(machine, asked()), Scores)) == as_bytes([first])
+
+
+def test_each_start_of_the_coordinator_is_answered_with_other_noise():
+    # It may ask about other candidates. With the same noise, the two answers would show their difference without any.
+    noise = Noise(1.0, radius=1.5)
+    machine = client(secrets=MaskKeys(bytes(64)), secure_aggregation="pooled", noise=noise)
+    first_update(machine, batch("abab"), slots=(replace(SLOT, whitened=True),), pooled=True)
+    question = asked(slots=(replace(SCRATCH, whitened=True),))
+    (first,) = sent(feed(machine, model(), question), Scores)
+    (again,) = sent(feed(machine, replace(question, resumed=1)), Scores)
+    assert first.sums and again.sums != first.sums
 
 
 def test_relabelling_sums_are_sent_for_the_named_slots():

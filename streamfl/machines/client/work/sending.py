@@ -108,16 +108,22 @@ class PlainSums(PlainNumbers):
         """Return scores with their numbers as sums; without any if these may not be masked: see `Masks.masked`."""
         layout = Layout.of_scores(score, registry, self.settings.learner.model.columns)
         told = sums_of_scores(scores, score, layout, registry, update.trained)
-        sums = self._hidden(told, layout, update, score.stage)
+        sums = self._hidden(told, layout, update, score.stage, score.resumed)
         text = "" if sums is None else as_text(sums)
         return replace(scores, losses={}, differences={}, relabelling={}, sums=text, untrained_loss=None)
 
-    def _hidden(self, sums: IntArray, layout: Layout, update: Update, stage: int) -> IntArray | None:
-        """Return sums over the records of an update with noise, if there is to be any."""
+    def _hidden(
+        self, sums: IntArray, layout: Layout, update: Update, stage: int, resumed: int = 0
+    ) -> IntArray | None:
+        """Return sums over the records of an update with noise, if there is to be any.
+
+        Each start of the coordinator may ask about other candidates: with the same noise, the difference of two
+        answers would show sums without any.
+        """
         noise, secrets = self.settings.noise, self.secrets
         if noise is None or secrets is None:
             return sums
-        noise_seed = seed(secrets.own, update.entry, stage, f"noise {update.attempt}")
+        noise_seed = seed(secrets.own, update.entry, stage, f"noise {update.attempt} {resumed}")
         return noise.added(sums, layout, normals_of(secrets.expand(noise_seed, 2 * layout.size)))
 
 
@@ -161,8 +167,10 @@ class MaskedSums(PlainSums):
                 self.client, self.secrets, self._roster, opened.entry, self.settings.min_clients_per_sum
             )
 
-    def _hidden(self, sums: IntArray, layout: Layout, update: Update, stage: int) -> IntArray | None:
-        noisy = super()._hidden(sums, layout, update, stage)
+    def _hidden(
+        self, sums: IntArray, layout: Layout, update: Update, stage: int, resumed: int = 0
+    ) -> IntArray | None:
+        noisy = super()._hidden(sums, layout, update, stage, resumed)
         if noisy is None or self._masks is None:
             raise BrokenInvariantError("sums are to be sent without masks")
         return self._masks.masked(noisy, stage, update.attempt, update.spans)
