@@ -3,7 +3,7 @@
     python benchmarks/message_bytes.py covtype|FILE.npz... [--clients 20] [--size 100] [--rounds 24] [--records N]
         [--features auto] [--from 5] [--parts 12]
 
-A file has `X` and `y`, whose records are dealt in turn, or what `bench natural --data` reads: these are split by
+A file has `X` and `y`, whose records are dealt in turn, or what `bench federations --data` reads: these are split by
 their clients, with the rounds of `replay` and the first `--records`. Bytes are those of all messages from round
 `--from` on: what clients send, and what one client reads of what is published, both over its own records; JSON as
 gzip makes it. Milliseconds are of one core: the median over the updates of the run.

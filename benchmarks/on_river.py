@@ -134,7 +134,8 @@ def main(
         found = Found(results, {name: records.digest for name, records in tables.items()}, which)
         shown = list(rows(found))
         earlier = still_comparable(run_file.read(kept), shown) if kept.exists() else []
-        run_file.write(kept, [*(Kept(Origin.now("river"), row) for row in shown), *earlier])
+        every = [*(Kept(Origin.now("river"), row) for row in shown), *earlier]
+        run_file.write(kept, sorted(every, key=lambda one: STREAMS.index(one.run["stream"])))
 
 
 if __name__ == "__main__":

@@ -168,9 +168,9 @@ def federations(data: Path | None, only: str | None, records: str, seeds: str, p
         if name not in known:
             raise UsageError(f"--only {name}: there is no such federation; there are: {', '.join(known)}")
     first, of_packages = None if records == ALL else max(numbers("--records", records)), sources(None)
-    for whole in (False, True):
-        some = [known[name] for name in chosen if (name not in of_packages) == whole]
-        for line in make(some, numbers("--seeds", seeds), None if whole else first, path, renew=renew):
+    for name in chosen:
+        taken = first if name in of_packages else None
+        for line in make([known[name]], numbers("--seeds", seeds), taken, path, renew=renew):
             click.echo(line)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from streamfl.errors import UsageError
 from streamfl_benchmarks.pages.rows import Rows
 from streamfl_benchmarks.run_file import Row
 
@@ -103,8 +104,12 @@ class RiverStream:
     @property
     def _ahead(self) -> tuple[float, float, float]:
         run = self._run(self.best, ONE)
-        ahead = {} if run is None else run["ahead"]
-        return ahead["mean"], ahead["low"], ahead["high"]
+        if run is None or run["ahead"] is None:
+            raise UsageError(
+                f"{self.name}: the run of {self.best}, the best peer, was not compared with streamfl's;"
+                f" run on_river.py --streams {self.name} --methods {OURS},{self.best} --runs FILE"
+            )
+        return run["ahead"]["mean"], run["ahead"]["low"], run["ahead"]["high"]
 
     def _run(self, method: str, variant: str) -> Row | None:
         found = (run for run in self.rows.runs if (run["method"], run["variant"]) == (method, variant))

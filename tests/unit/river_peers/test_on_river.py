@@ -80,5 +80,14 @@ def test_a_peer_is_added_without_runs_of_the_others(tmp_path: Path) -> None:
     assert methods(kept) == {"streamfl", "streamfl-linear", "no-change", "river-linear-0.1", "river-hat"}
 
 
+def test_streams_have_one_order_however_they_were_made(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json.gz"
+    for stream in ("sea", "phishing"):
+        call(
+            tmp_path / f"{stream}.json", "--streams", stream, "--methods", "no-change", "--here", "--runs", str(kept)
+        )
+    assert list(dict.fromkeys(one.run["stream"] for one in run_file.read(kept))) == ["phishing", "sea"]
+
+
 def methods(kept: Path) -> set[str]:
     return {one.run["method"] for one in run_file.read(kept)}
