@@ -109,10 +109,11 @@ bench-drift: setup
 # client and round: 1000 in the paper; a tenth takes a quarter of an hour on 2 cores for covtype, reckoned from single runs.
 # Runs are kept as above.
 SIZE ?= 1000
+paper: JSON ?= results/paper.json
 paper: setup
 	@mkdir -p results
 	nice -n 10 $(BIN)/streamfl bench paper $(if $(DATA),--data $(DATA)) --round-size $(SIZE) \
-	  --json results/paper.json --markdown results/paper.md --figure results/paper.svg
+	  --json $(JSON) $(if $(RENEW),--renew) --markdown results/paper.md --figure results/paper.svg
 
 # Compared with River and CapyMOA, one record at a time. River's forests take most of the time; runs are kept as above. DATA is the
 # folder of elec2.npz; CAPYMOA an interpreter that has CapyMOA, without which its methods are left out; RIVER_SIZE the

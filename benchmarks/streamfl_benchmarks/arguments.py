@@ -43,6 +43,13 @@ def run_options(figure: str = "") -> Callable[[Command], Command]:
     return add
 
 
+renew_option = click.option(
+    "--renew",
+    is_flag=True,
+    help="Make those again that other code has made, with the constants that were the best of their grid.",
+)
+
+
 def processes(jobs: int | None) -> int:
     """Return how many runs are made at a time."""
     return jobs or os.cpu_count() or 1

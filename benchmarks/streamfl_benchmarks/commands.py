@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from streamfl.errors import UsageError
-from streamfl_benchmarks.arguments import check_place, check_places, names, numbers, processes, run_options, write
+from streamfl_benchmarks.arguments import (
+    check_place,
+    check_places,
+    names,
+    numbers,
+    processes,
+    renew_option,
+    run_options,
+    write,
+)
 from streamfl_benchmarks.paper_command import paper
 from streamfl_benchmarks.regret_command import regret
 
@@ -98,11 +107,7 @@ def speed(runs: int, rounds: int, json_to: Path | None) -> None:
     help="Directory with mnist.npz, and optionally covtype.npz.",
 )
 @run_options("Draw the loss over rounds")
-@click.option(
-    "--renew",
-    is_flag=True,
-    help="Make those again that other code has made, with the constants that were the best of their grid.",
-)
+@renew_option
 def drift(**options: Any) -> None:
     """Run methods x streams x seeds on the same records, drawn afresh in every round or as recorded."""
     from rich.console import Console  # noqa: PLC0415

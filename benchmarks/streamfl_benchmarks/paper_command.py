@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from streamfl_benchmarks.arguments import check_places, names, numbers, processes, run_options, write
+from streamfl_benchmarks.arguments import check_places, names, numbers, processes, renew_option, run_options, write
 
 
 @click.command()
@@ -28,6 +28,7 @@ from streamfl_benchmarks.arguments import check_places, names, numbers, processe
 @click.option("--seeds", metavar="N,...", default="1", show_default=True, help="Seeds; one run each.")
 @click.option("--method", "methods", metavar="NAME,...", help="Only these methods of the table. Default: all.")
 @run_options("Draw the losses over rounds")
+@renew_option
 def paper(**options: Any) -> None:
     """Run the experiment of the paper, and show its table of accuracies next to ours."""
     from rich.console import Console  # noqa: PLC0415
@@ -42,7 +43,7 @@ def paper(**options: Any) -> None:
     chosen = METHODS if options["methods"] is None else names("--method", options["methods"])
     sizes = {name: options[name] for name in ("clients", "round_size", "rounds")}
     jobs = plan(options["data"], **sizes, seeds=numbers("--seeds", options["seeds"]), methods=chosen).jobs()
-    results, console = Results.read(options["json_to"]), Console(stderr=True)
+    results, console = Results.read(options["json_to"], renew=options["renew"]), Console(stderr=True)
     drawn = [job for job in jobs if job.method in DRAWN] if options["figure"] is not None else []
     at_once = processes(options["jobs"])
     of_figure = run_all(drawn, results, console, processes=at_once, losses=True)

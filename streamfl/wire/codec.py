@@ -29,7 +29,7 @@ T = TypeVar("T")
 REFERENCE = "$array"
 METADATA = "value"
 
-# Fields that most federations do without: empty ones are left out, as many lists have them.
+# Fields that most federations do without: left out where they have their default, as many lists have them.
 RARE = frozenset(
     {
         "watermark",
@@ -208,7 +208,7 @@ def decode(kind: type[T], data: bytes) -> T:
 
 
 def _without(plain: Any, value: Any, arrays: dict[str, FloatArray]) -> Any:
-    """Return what a value was dumped as, without its arrays and its empty rare fields.
+    """Return what a value was dumped as, without its arrays and the rare fields that have their default.
 
     Keys of mappings come from users: one may be called as a rare field is, and stays whatever it holds.
     """
@@ -236,10 +236,11 @@ def _without(plain: Any, value: Any, arrays: dict[str, FloatArray]) -> Any:
 
 def _written(plain: Mapping[str, Any], value: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that are written."""
-    if isinstance(value, FieldGroup):
-        names = [field.name for field in fields(value) if not has_default(getattr(value, field.name), field)]
-        return {name: plain[name] for name in names}
-    return {name: item for name, item in plain.items() if name not in RARE or not _is_nothing(name, item)}
+    may_lack = plain.keys() if isinstance(value, FieldGroup) else RARE & plain.keys()
+    if not may_lack:
+        return dict(plain)
+    lacks = {f.name for f in fields(value) if f.name in may_lack and has_default(getattr(value, f.name), f)}
+    return {name: item for name, item in plain.items() if name not in lacks}
 
 
 def has_default(value: Any, field: Field[Any]) -> bool:
@@ -252,11 +253,6 @@ def has_default(value: Any, field: Field[Any]) -> bool:
     if type(value) is float:
         return bool(value == default) and math.copysign(1.0, value) == math.copysign(1.0, default)
     return type(value) is type(default) and bool(value == default)
-
-
-def _is_nothing(name: str, item: Any) -> bool:
-    is_no_count = name == "resumed" and item == 0  # a period of 0 is something
-    return item is None or item is False or is_no_count or (isinstance(item, dict) and not item)
 
 
 def _with(plain: Any, arrays: Mapping[str, FloatArray]) -> Any:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from streamfl.errors import UsageError
 from streamfl.run.evaluation.result import Figures
-from streamfl_benchmarks import methods
+from streamfl_benchmarks import methods, run_file
 from streamfl_benchmarks.paper import DRAWN, METHODS, plan, table
 from streamfl_benchmarks.paper_command import paper
 from streamfl_benchmarks.run import Run
@@ -82,6 +82,11 @@ def test_the_command_makes_table_and_figure_and_continues_its_file(tmp_path: Pat
     before = kept.read_bytes()
     assert CliRunner().invoke(paper, whole).stdout == second.stdout
     assert kept.read_bytes() == before
+    run_file.write(
+        kept, [one._replace(origin=one.origin.model_copy(update={"digest": "other"})) for one in run_file.read(kept)]
+    )
+    assert "fednova-sqrt" not in CliRunner().invoke(paper, [*arguments, "fednova-sqrt"]).stderr
+    assert "fednova-sqrt" in CliRunner().invoke(paper, [*arguments, "fednova-sqrt", "--renew"]).stderr
 
 
 def test_the_command_refuses_a_place_that_cannot_be_written_before_it_runs(tmp_path: Path) -> None:
