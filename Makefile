@@ -120,7 +120,7 @@ paper: setup
 # records of a stream, such as the 3,000 of docs/results.md, or none for whole streams.
 bench-river: setup
 	@mkdir -p results
-	$(BIN)/python benchmarks/on_river.py --data $(DATA) $(if $(RIVER_SIZE),--size $(RIVER_SIZE)) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
+	$(BIN)/python benchmarks/on_river.py $(if $(DATA),--data $(DATA)) $(if $(RIVER_SIZE),--size $(RIVER_SIZE)) $(if $(CAPYMOA),--capymoa-python $(CAPYMOA)) \
 	  --json results/river.json
 
 # Federations whose clients are real, by each way of predicting their records: the first 8,000 records of those that

@@ -123,4 +123,5 @@ class ModelOut:
             up=bytes_a_record["up"],
             down=bytes_a_record["down"],
             raw=bytes_a_record["raw"],
+            privacy="none" if (sums := settings.privacy.secure_aggregation) == "off" else sums,
         )

@@ -388,7 +388,7 @@ class PrivacySettings(_Settings):
     radius: float = Field(1.0, gt=0.0, allow_inf_nan=False)
     """With `noise`, each record's features, together with the constant 1, are clipped to this norm."""
     delta: float = Field(1e-6, gt=0.0, lt=1.0, json_schema_extra={"decides": False})
-    """With `noise`, the delta for which epsilon is reported."""
+    """With `noise`, the delta for which a replay reports epsilon; a live federation reports none."""
 
     @property
     def mechanism(self) -> Noise | None:

@@ -423,7 +423,7 @@ class ScoreSettings(_Table):
     """The address, `[HOST:]PORT`, at which the process also answers over HTTP; empty: no HTTP."""
     host_names: HostNames = ()
     """Host names under which it accepts HTTP requests, in addition to IP addresses and the machine's name."""
-    candidate: Path | None = None
+    candidate: Path | None = Field(None, json_schema_extra={"unset": "none"})
     """A saved model that predicts what the process is asked over HTTP, to be compared with the federation's."""
 
     @model_validator(mode="after")

@@ -377,7 +377,7 @@ def _privacy(privacy: Privacy) -> str:
 
 
 def _budget(budget: BytesBudget) -> str:
-    kept = f"exceeded by {counted(budget.exceeded, 'time')}" if budget.exceeded else "kept"
+    kept = f"exceeded {counted(budget.exceeded, 'time')}" if budget.exceeded else "kept"
     made = f"{counted(budget.coarser, 'update')} made coarser" if budget.coarser else "no update made coarser"
     return f"{budget.a_record:g} bytes per record of an update: {kept}; {made}"
 

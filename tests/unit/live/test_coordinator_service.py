@@ -575,6 +575,15 @@ class TestModelFile:
         assert json.loads(made.settings)["learning"]["features"] == "rounds"
         assert (model.label, model.labels, model.predict([{"x": 1.0}])) == ("label", ("a", "b"), ["a"])
 
+    @pytest.mark.parametrize("sums", ["pooled", "masked"])
+    def test_the_model_file_says_how_what_clients_send_is_protected(self, settings, tmp_path, sums):
+        privacy = settings.privacy.model_copy(update={"secure_aggregation": sums})
+        path = tmp_path / "model.safetensors"
+        transport = MemoryTransport(durable=True)
+        joins = [join("c0"), join("c1"), join("c2")]
+        serve(settings.model_copy(update={"privacy": privacy}), Link(transport, Stop(), joins), model_out=path)
+        assert ServedModel.load(path).provenance.privacy == sums
+
     def test_the_model_file_is_renewed_after_a_minute_in_which_rounds_were_closed(self, out):
         federation = Federation()
         federation.service.model = out

@@ -157,8 +157,8 @@ def test_the_summary_is_exact(made_up: Build) -> None:
     [
         (0, 0, "kept; no update made coarser"),
         (1, 0, "kept; 1 update made coarser"),
-        (1300, 1, "exceeded by 1 time; 1,300 updates made coarser"),
-        (1300, 1200, "exceeded by 1,200 times; 1,300 updates made coarser"),
+        (1300, 1, "exceeded 1 time; 1,300 updates made coarser"),
+        (1300, 1200, "exceeded 1,200 times; 1,300 updates made coarser"),
     ],
 )
 def test_a_budget_of_bytes_is_told_with_how_it_was_kept(
