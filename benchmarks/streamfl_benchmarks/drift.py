@@ -130,7 +130,7 @@ def run_all(
     processes
         The number of parallel runs; each has one BLAS thread, so more than there are cores does not help.
     losses
-        Whether to repeat runs without losses per round, which a figure needs.
+        Whether to keep the losses of each round, which a figure needs, and to repeat runs that lack them.
     """
     missing = [
         replace(job, variant=results.variant(job.key)) for job in jobs if not results.has(job.key, losses=losses)
@@ -138,7 +138,7 @@ def run_all(
     with _progress(console) as progress:
         task = progress.add_task("runs", total=len(jobs), completed=len(jobs) - len(missing))
         for finished in _finished(missing, processes):
-            results.add(finished)
+            results.add(finished, losses=losses)
             progress.advance(task)
             console.print(progress_line(finished.run), highlight=False, soft_wrap=True, markup=False)
     return [results.runs[job.key] for job in jobs]

@@ -20,8 +20,8 @@ from streamfl_benchmarks.run_file import Kept
 class Results:
     """The runs that have finished, in memory and, with a path, in a file of runs (`streamfl_benchmarks.run_file`).
 
-    The losses of each round would make that file a hundred times as long. They are kept next to it, in an archive of
-    arrays named as the file with `.rounds.npz` in place of its ending, and only figures need them.
+    The losses of each round would make that file a hundred times as long, and only figures need them. Those that were
+    asked for are kept next to it, in an archive of arrays named as the file with `.rounds.npz` in place of its ending.
 
     Parameters
     ----------
@@ -65,24 +65,35 @@ class Results:
         """Return the constants of a run that is there, also if it is to be made again; None if there is none."""
         return self.runs[key].variant if key in self.runs else None
 
-    def add(self, finished: Finished) -> None:
-        """Add a run, and write all of them, so that no finished run is lost if the process ends."""
-        self.runs[finished.run.key] = finished.run
-        self.origins[finished.run.key] = self.origin
-        self.losses[finished.run.key] = finished.losses
+    def add(self, finished: Finished, *, losses: bool) -> None:
+        """Add a run, and write all of them, so that no finished run is lost if the process ends.
+
+        With `losses` also the losses of its rounds.
+        """
+        key = finished.run.key
+        self.runs[key] = finished.run
+        self.origins[key] = self.origin
+        self.losses.pop(key, None)
+        if losses:
+            self.losses[key] = finished.losses
         if self.path is not None:
             self._write(self.path)
 
     def _write(self, path: Path) -> None:
-        beside = _beside(path)
-        part = beside.with_name(f"{beside.name}.part")
+        self._write_losses(_beside(path))
+        run_file.write(path, (Kept(self.origins[key], run.model_dump(mode="json")) for key, run in self.runs.items()))
+
+    def _write_losses(self, path: Path) -> None:
+        if not self.losses:
+            path.unlink(missing_ok=True)
+            return
+        part = path.with_name(f"{path.name}.part")
         try:
             with part.open("wb") as file:
                 np.savez_compressed(file, allow_pickle=False, **self.losses)
-            part.replace(beside)
+            part.replace(path)
         except OSError as error:
-            raise UsageError(f"{beside}: cannot be written: {error.strerror}") from error
-        run_file.write(path, (Kept(self.origins[key], run.model_dump(mode="json")) for key, run in self.runs.items()))
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _beside(path: Path) -> Path:

@@ -8,6 +8,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
 from streamfl.errors import UsageError
 from streamfl_benchmarks import run_file
+from streamfl_benchmarks.comparison import settings
+from streamfl_benchmarks.figure import figure
 from streamfl_benchmarks.pages import (
     detector_cells,
     drift_cells,
@@ -21,6 +23,7 @@ from streamfl_benchmarks.pages.growth_picture import growth_lines
 from streamfl_benchmarks.pages.million import million
 from streamfl_benchmarks.pages.rows import Rows, seed_counts
 from streamfl_benchmarks.paper import table
+from streamfl_benchmarks.results import Results
 from streamfl_benchmarks.run import Run
 
 # A macro that makes a row may leave an empty line after it, which would end the table.
@@ -91,7 +94,7 @@ class Made:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.globals.update(CELLS, runs=self.rows, has_runs=self.has)
+        environment.globals.update(CELLS, runs=self.rows, has_runs=self.has, figure=self.figure)
         try:
             return BETWEEN_ROWS.sub("|\n|", environment.get_template(f"{name}{ending}").render().strip())
         except (TemplateError, UsageError, TypeError, ValueError, ArithmeticError) as error:
@@ -100,6 +103,12 @@ class Made:
     def has(self, name: str) -> bool:
         """Tell whether there is a file of runs: a template may say that something was not measured yet."""
         return (self.runs / f"{name}{ENDING}").exists()
+
+    def figure(self, rows: Rows) -> str:
+        """Return the picture of the losses of some runs, those of which the losses are kept."""
+        results = Results.read(self.runs / f"{rows.name}{ENDING}")
+        shown = [run for run in map(Run.model_validate, rows.runs) if run.key in results.losses]
+        return figure(settings(shown), results.losses)
 
     def rows(self, name: str) -> Rows:
         """Return the runs of a file, for a template.

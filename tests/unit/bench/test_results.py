@@ -27,7 +27,7 @@ def drawn() -> Drawn:
 def test_a_run_is_found_again_as_it_was(tmp_path: Path, drawn: Drawn) -> None:
     finished = methods.run("fedavg-glr", drawn)
     results = Results.read(tmp_path / "runs.json")
-    results.add(finished)
+    results.add(finished, losses=True)
     again = Results.read(tmp_path / "runs.json")
     assert list(again.runs.values()) == [finished.run]
     assert again.has(finished.run.key, losses=True)
@@ -37,16 +37,18 @@ def test_a_run_is_found_again_as_it_was(tmp_path: Path, drawn: Drawn) -> None:
 
 def test_without_the_losses_a_run_is_there_but_not_for_a_figure(tmp_path: Path, drawn: Drawn) -> None:
     finished = methods.run("fedavg-sqrt", drawn)
-    Results(tmp_path / "runs.json").add(finished)
-    (tmp_path / "runs.rounds.npz").unlink()
-    again = Results.read(tmp_path / "runs.json")
-    assert again.has(finished.run.key, losses=False)
-    assert not again.has(finished.run.key, losses=True)
+    results = Results(tmp_path / "runs.json")
+    results.add(finished, losses=True)
+    results.add(finished, losses=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"runs.json"}
+    for now in (results, Results.read(tmp_path / "runs.json")):
+        assert now.has(finished.run.key, losses=False)
+        assert not now.has(finished.run.key, losses=True)
 
 
 def test_a_run_that_is_kept_is_not_run_again(tmp_path: Path, drawn: Drawn) -> None:
     results = Results(tmp_path / "runs.json")
-    results.add(methods.run("fedavg-sqrt", drawn))
+    results.add(methods.run("fedavg-sqrt", drawn), losses=False)
     # A directory that is not there would fail the run, were there one to make.
     found = run_all([Job(STREAM, "fedavg-sqrt", Path("/nowhere"))], results, Console(quiet=True), processes=7)
     assert [run.method for run in found] == ["fedavg-sqrt"]
@@ -57,14 +59,14 @@ def test_a_run_is_made_again_if_other_code_has_made_it_and_that_is_asked_for(tmp
     results = Results(path)
     finished = methods.run("fedavg-sqrt", drawn)
     key = finished.run.key
-    results.add(finished)
+    results.add(finished, losses=False)
     assert Results.read(path, renew=True).has(key, losses=False)
     results.origin = results.origin.model_copy(update={"digest": "0" * 64})
-    results.add(finished)
+    results.add(finished, losses=False)
     assert Results.read(path).has(key, losses=False)
     again = Results.read(path, renew=True)
     assert not again.has(key, losses=False)
-    again.add(finished)
+    again.add(finished, losses=False)
     assert again.has(key, losses=False)
 
 
@@ -75,7 +77,7 @@ def test_a_run_that_is_made_again_has_the_constants_that_it_had(tmp_path: Path) 
     one = replace(job, variant="eta=0.1").run()
     assert one.run.variant == "eta=0.1"
     results.origin = results.origin.model_copy(update={"digest": "0" * 64})
-    results.add(one)
+    results.add(one, losses=False)
     results.origin = Origin.now("drift")
     (again,) = run_all([job], results, Console(quiet=True), processes=1)
     assert again.model_copy(update={"seconds": 0.0}) == one.run.model_copy(update={"seconds": 0.0})
@@ -92,7 +94,7 @@ def test_a_file_that_holds_no_runs_is_refused(tmp_path: Path, text: str) -> None
 
 
 def test_damaged_losses_are_refused(tmp_path: Path, drawn: Drawn) -> None:
-    Results(tmp_path / "runs.json").add(methods.run("fedavg-sqrt", drawn))
+    Results(tmp_path / "runs.json").add(methods.run("fedavg-sqrt", drawn), losses=True)
     (tmp_path / "runs.rounds.npz").write_bytes(b"PK nothing")
     with pytest.raises(UsageError, match="damaged"):
         Results.read(tmp_path / "runs.json")
