@@ -21,7 +21,7 @@ class Results:
     """The runs that have finished, in memory and, with a path, in a file of runs (`streamfl_benchmarks.run_file`).
 
     The losses of each round would make that file a hundred times as long, and only figures need them. Those that were
-    asked for are kept next to it, in an archive of arrays named as the file with `.rounds.npz` in place of its ending.
+    asked for are kept next to it, in an archive of arrays: the name of the file with `.rounds.npz` as its ending.
 
     Parameters
     ----------
