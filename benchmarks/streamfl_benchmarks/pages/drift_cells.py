@@ -27,19 +27,21 @@ def found(*columns: Rows) -> str:
 def delay(*columns: Rows) -> str:
     """Return by how many rounds drifts were found late.
 
-    >>> delay(Rows.of("made", [{"seed": 1, "detections": [0, 0, None]}]))
-    '0'
+    >>> delay(Rows.of("made", [{"seed": 1, "detections": [1, 1, None]}]))
+    '1'
     >>> delay(Rows.of("made", [{"seed": 1, "detections": [0, 0, 0, 1, 1]}]))
     '0, twice 1'
     >>> delay(Rows.of("made", [{"seed": 1, "detections": [8, 41, 12, 17, 17]}]))
     'median 17 (8 to 41)'
     """
-    late = [d for rows in columns for delays in rows.values("detections") for d in delays if d is not None]
+    late = sorted(d for rows in columns for delays in rows.values("detections") for d in delays if d is not None)
     counts = Counter(late)
-    if not late or len(counts) > 2 or min(late) > 0:
-        return f"median {median(late):g} ({min(late)} to {max(late)})" if late else "none"
-    later = next(((d, n) for d, n in counts.items() if d > 0), None)
-    return "0" if later is None else f"0, {OFTEN.get(later[1], f'{later[1]} times')} {later[0]}"
+    if len(counts) == 1:
+        return str(late[0])
+    if len(counts) == 2 and late[0] == 0:
+        often = counts[late[-1]]
+        return f"0, {OFTEN.get(often, f'{often} times')} {late[-1]}"
+    return f"median {median(late):g} ({late[0]} to {late[-1]})" if late else "none"
 
 
 def within(rows: Rows, at: Sequence[int], late: int = LATE) -> int:

@@ -53,18 +53,19 @@ def variants(method: str) -> Iterable[str]:
     return Nearest().variants if method == "nearest-pooled" else cast(BestInHindsight, FEDERATIONS[method]).variants
 
 
-def test_no_best_step_of_a_committed_run_is_at_the_edge_of_its_grid() -> None:
+@pytest.mark.parametrize("name", ["drift", "paper"])
+def test_no_best_step_of_a_committed_run_is_at_the_edge_of_its_grid(name: str) -> None:
     at_edge = set()
-    for run in Results.read(RUNS / "drift.json.gz").runs.values():
+    for run in Results.read(RUNS / f"{name}.json.gz").runs.values():
         if not run.variant or run.method in REMOVED:
             continue
         points = [constants(variant) for variant in variants(run.method)]
         best = constants(run.variant)
         assert any(set(best.items()) <= set(point.items()) for point in points), f"{run.key}: {run.variant}"
-        for name in best.keys() - ENDS - TURNS_INTO.keys():
-            axis = {point[name] for point in points}
-            if best[name] in {min(axis), max(axis)} - NATURAL.get(name, set()):
-                at_edge.add(f"{run.key}: {name} {best[name]:g}")
+        for constant in best.keys() - ENDS - TURNS_INTO.keys():
+            axis = {point[constant] for point in points}
+            if best[constant] in {min(axis), max(axis)} - NATURAL.get(constant, set()):
+                at_edge.add(f"{run.key}: {constant} {best[constant]:g}")
     assert at_edge == set()
 
 
