@@ -15,7 +15,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 
 from live.processes import Process
 from streamfl.errors import PeerError
-from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.live.settings.loading import load
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.protocol.messages import FromCoordinator
 from streamfl.runtime.log.topics import Topics
 from streamfl.wire import messages

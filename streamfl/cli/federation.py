@@ -18,7 +18,8 @@ from streamfl.live.metrics.logs import configure, warnings_alone
 from streamfl.live.model_out import shared_model
 from streamfl.live.score import serve_scores
 from streamfl.live.settings.connectors import connect
-from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.live.settings.loading import load
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.live.settings.validation import first_of
 from streamfl.live.stopping import Stop, stopped_by_signals
 from streamfl.machines.coordinator.machine import Coordinator

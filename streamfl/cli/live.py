@@ -42,7 +42,7 @@ _assignments = click.option(
 def _checked(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         return names
-    from streamfl.live.settings.settings import host_name  # noqa: PLC0415
+    from streamfl.live.settings.addresses import host_name  # noqa: PLC0415
 
     try:
         return tuple(map(host_name, names))
@@ -76,7 +76,7 @@ def _service(command: Callable[..., None]) -> Callable[..., None]:
 
 def _loaded(path: Path, assignments: tuple[str, ...]) -> "FederationSettings":
     from streamfl.live.metrics.logs import configure, log_renamed  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, load, merge  # noqa: PLC0415
+    from streamfl.live.settings.loading import flag, load, merge  # noqa: PLC0415
 
     with warnings.catch_warnings(record=True) as renamed:
         warnings.simplefilter("always", FutureWarning)
@@ -585,7 +585,7 @@ def init(file: str | None, assignments: tuple[str, ...], **options: Any) -> None
     environment.
     """
     from streamfl.live.operator.init.command import InitRequest, write  # noqa: PLC0415
-    from streamfl.live.settings.settings import flag, merge  # noqa: PLC0415
+    from streamfl.live.settings.loading import flag, merge  # noqa: PLC0415
     from streamfl.records.request import Request  # noqa: PLC0415
 
     request = Request(file or "", **reading(options))

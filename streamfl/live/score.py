@@ -15,7 +15,8 @@ from streamfl.live.answers import Predictor
 from streamfl.live.metrics.exposure import exposed, unwatched
 from streamfl.live.metrics.measures import Durations, Measure, counter, gauge
 from streamfl.live.model_out import of_columns
-from streamfl.live.settings.settings import FederationSettings, address
+from streamfl.live.settings.addresses import address
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.live.stopping import Stop
 from streamfl.machines.client.follower import Follower
 from streamfl.protocol.messages import Ended

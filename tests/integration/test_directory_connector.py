@@ -19,7 +19,8 @@ import streamfl
 from streamfl.errors import PeerError
 from streamfl.live.coordinator import serve_coordinator
 from streamfl.live.settings.connectors import connect
-from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.live.settings.loading import load
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.live.stopping import Stop
 from streamfl.protocol.messages import Ended, Left
 from streamfl.records.formats import FieldMap, record_format

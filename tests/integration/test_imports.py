@@ -34,7 +34,7 @@ cli({arguments!r}, standalone_mode=False)
 """
 LOADS = """
 from pathlib import Path
-from streamfl.live.settings.settings import load
+from streamfl.live.settings.loading import load
 load(Path("deploy/federation.toml"), {})
 """
 LEARNS_RECORD_BY_RECORD = """
@@ -130,7 +130,7 @@ from pathlib import Path
 import streamfl, streamfl.live.coordinator, streamfl.live.score, streamfl.cli.live
 from streamfl.errors import UsageError
 from streamfl.live.client import exposed
-from streamfl.live.settings.settings import load
+from streamfl.live.settings.loading import load
 streamfl.Federation({{"records": {{"fields": {{"label": "y"}}}}}}).learn("east", [{{"x": 1, "y": "a"}}])
 settings = load(Path("deploy/federation.toml"), {{"telemetry": {{"address": "127.0.0.1:0"}}}})
 try:

@@ -14,7 +14,8 @@ import yaml
 from command_lines import parse
 from tools import tool
 
-from streamfl.live.settings.settings import address, load
+from streamfl.live.settings.addresses import address
+from streamfl.live.settings.loading import load
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from streamfl.errors import UsageError
 from streamfl.live.alerts.service import channels, wrong_ways
-from streamfl.live.settings.settings import Alerts
+from streamfl.live.settings.tables import Alerts
 from streamfl.runtime.ports import CheckResult
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from streamfl.bounds import NAMED
 from streamfl.live.operator.watch import Outlook
-from streamfl.live.settings.settings import AlertKind
+from streamfl.live.settings.tables import AlertKind
 from streamfl.printable import printable
 from streamfl.protocol.messages import (
     TOGETHER_AGAIN,

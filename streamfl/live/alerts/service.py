@@ -19,7 +19,8 @@ from streamfl.live.alerts.delivery import (
     wrong_command,
 )
 from streamfl.live.alerts.rules import Alert, AlertRules
-from streamfl.live.settings.settings import Alerts, FederationSettings
+from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.tables import Alerts
 from streamfl.live.stopping import Stop
 from streamfl.records.values.times import iso
 from streamfl.runtime.ports import LoggedMessage, Watcher

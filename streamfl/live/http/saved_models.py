@@ -12,7 +12,7 @@ from streamfl.live.answering import Answering
 from streamfl.live.http.app import CANDIDATE, Counts, app
 from streamfl.live.http.infer import matrix_of
 from streamfl.live.http.serving import serving
-from streamfl.live.settings.settings import address
+from streamfl.live.settings.addresses import address
 from streamfl.live.stopping import Stop
 from streamfl.records.values.cells import listed
 from streamfl.run.model_file import ServedModel

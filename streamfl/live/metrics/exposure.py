@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from streamfl import __version__
 from streamfl.errors import UsageError
 from streamfl.live.metrics.measures import Measure, gauge
-from streamfl.live.settings.settings import FederationSettings, address
+from streamfl.live.settings.addresses import address
+from streamfl.live.settings.settings import FederationSettings
 
 if TYPE_CHECKING:
     from streamfl.live.tracing.rounds import Spans

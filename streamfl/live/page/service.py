@@ -15,7 +15,7 @@ from streamfl.live.page.history import PageHistory
 from streamfl.live.page.lag import lag_of
 from streamfl.live.page.letters import Letters
 from streamfl.live.page.source import PageSource
-from streamfl.live.settings.settings import address
+from streamfl.live.settings.addresses import address
 from streamfl.live.stopping import Stop
 from streamfl.records.values.times import iso
 from streamfl.run.page.events import plain

@@ -38,7 +38,7 @@ FREE = frozenset(
 def to_keep(settings: FederationSettings) -> dict[str, str]:
     """Return the settings that are kept, as JSON by their names.
 
-    >>> from streamfl.live.settings.settings import Records
+    >>> from streamfl.live.settings.tables import Records
     >>> to_keep(FederationSettings(records=Records(topics=("r.*",))))["rounds.size"]
     '100'
     """

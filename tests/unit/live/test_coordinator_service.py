@@ -15,7 +15,8 @@ from streamfl.live import coordinator as service
 from streamfl.live.coordinator import QUIET, CoordinatorLog, CoordinatorService, serve_coordinator, summarising
 from streamfl.live.identity import OPEN_TO_ALL
 from streamfl.live.model_out import EVERY, ModelOut
-from streamfl.live.settings.settings import FederationSettings, Records
+from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.tables import Records
 from streamfl.live.stopping import Stop
 from streamfl.machines.coordinator.gate import admission
 from streamfl.machines.coordinator.machine import Coordinator

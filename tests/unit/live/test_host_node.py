@@ -13,7 +13,8 @@ from streamfl.live.client import serve_clients
 from streamfl.live.coordinator import CoordinatorLog, CoordinatorService
 from streamfl.live.host_measures import HostMeasures
 from streamfl.live.host_node import COMES_BACK, FOR_GOOD, SETTLE_EVERY, HostNode, nonce
-from streamfl.live.settings.settings import FederationSettings, Records
+from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.tables import Records
 from streamfl.live.stopping import Stop
 from streamfl.machines.client.budget import Budget
 from streamfl.machines.client.machine import Client

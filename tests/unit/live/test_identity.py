@@ -15,7 +15,8 @@ from streamfl.live.members_file import read_members
 from streamfl.live.operator.check import member_findings
 from streamfl.live.operator.members import order
 from streamfl.live.settings.connectors import connect
-from streamfl.live.settings.settings import FederationSettings, load
+from streamfl.live.settings.loading import load
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.machines.coordinator.gate.grants import KeyGrants, TrustOnFirstUse
 from streamfl.machines.coordinator.saved.state import CoordinatorState
 from streamfl.protocol.messages import Command, MemberChanged

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streamfl.cli.main import cli
 from streamfl.errors import UsageError
 from streamfl.live.operator.init import command
-from streamfl.live.settings.settings import load
+from streamfl.live.settings.loading import load
 from streamfl.records.formats import Packed
 from streamfl.runtime.ports import TopicSample
 

@@ -5,7 +5,8 @@ import pytest
 from streamfl.live.coordinator import wrong_state
 from streamfl.live.settings import kept_settings
 from streamfl.live.settings.kept_settings import changes, is_fixed, to_keep, wrong
-from streamfl.live.settings.settings import FederationSettings, FederationTable, Records, RoundSettings
+from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.tables import FederationTable, Records, RoundSettings
 from streamfl.run.settings import LearningSettings, ProfileSettings
 
 

@@ -18,18 +18,13 @@ from streamfl.learning.algorithms.mirror_maps import PNorm
 from streamfl.learning.objectives import Cost
 from streamfl.learning.profiles.paper.profile import Paper
 from streamfl.live.settings import installed
+from streamfl.live.settings.addresses import address
 from streamfl.live.settings.connectors import connect
 from streamfl.live.settings.installed import GROUP
 from streamfl.live.settings.kept_settings import is_fixed
-from streamfl.live.settings.settings import (
-    FederationSettings,
-    RoundSettings,
-    Telemetry,
-    address,
-    flag,
-    load,
-    merge,
-)
+from streamfl.live.settings.loading import flag, load, merge
+from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.tables import RoundSettings, Telemetry
 from streamfl.machines.client.budget import Budget
 from streamfl.records.formats import Packed
 from streamfl.runtime.ports import Placement

@@ -33,7 +33,8 @@ from streamfl.live.metrics.measures import (
     gauges,
     plain,
 )
-from streamfl.live.settings.settings import FederationSettings, Records, Telemetry
+from streamfl.live.settings.settings import FederationSettings
+from streamfl.live.settings.tables import Records, Telemetry
 from streamfl.protocol.decisions import Refused
 from streamfl.protocol.messages import (
     InputsMoved,

@@ -13,7 +13,8 @@ from streamfl.cli.live import _loaded
 from streamfl.cli.main import cli
 from streamfl.errors import UsageError
 from streamfl.live.settings.kept_settings import to_keep, wrong
-from streamfl.live.settings.settings import FederationSettings, load, merge
+from streamfl.live.settings.loading import load, merge
+from streamfl.live.settings.settings import FederationSettings
 from streamfl.run.evaluation.result import Privacy
 from streamfl.run.renamed import OF_OPTIONS, OPTIONS, RESULT, SETTINGS, VALUES, arguments_now
 

@@ -14,7 +14,7 @@ from streamfl.live.operator.init.layout import RecordsLayout
 from streamfl.live.operator.init.roles import Roles
 from streamfl.live.operator.init.written import settings_file
 from streamfl.live.settings.installed import connector_named, section
-from streamfl.live.settings.settings import load, merge, texts_of
+from streamfl.live.settings.loading import load, merge, texts_of
 from streamfl.records.request import Request
 from streamfl.records.values.cells import listed
 from streamfl.run.report.words import counted

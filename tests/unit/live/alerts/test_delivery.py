@@ -28,7 +28,7 @@ from streamfl.live.alerts.delivery import (
 from streamfl.live.alerts.findings import alert_findings
 from streamfl.live.alerts.rules import Alert, AlertRules
 from streamfl.live.alerts.service import AlertService, channels, send_test
-from streamfl.live.settings.settings import Alerts
+from streamfl.live.settings.tables import Alerts
 from streamfl.protocol.messages import Left, Refusal
 from streamfl.runtime.ports import LoggedMessage
 
