@@ -269,7 +269,7 @@ _NETWORK_GRID = grid(
 )
 # With restarts: smaller batches are better than without, so larger steps for each record are tried as well.
 _NETWORK_GLR_GRID = grid(
-    where=lambda c: 0.02 <= c["eta"] / c["batch"] <= 0.5, eta=(0.1, 0.3, 1.0), batch=(1, 2, 5, 20), passes=(3,)
+    where=lambda c: 0.02 <= c["eta"] / c["batch"] <= 0.5, eta=(0.03, 0.1, 0.3, 1.0), batch=(1, 2, 5, 20), passes=(3,)
 )
 # Ten local steps, and a server step of about what they move.
 _FLASH_GRID = grid(
