@@ -324,6 +324,13 @@ def demo(**options: Any) -> None:
     "paper, warm for experts.",
 )
 @click.option(
+    "--order-after-alarm",
+    type=click.Choice(["reset", "continue"]),
+    default="reset",
+    show_default=True,
+    help="Profile paper: after an alarm the order of blocks starts again at 0 (reset), or continues.",
+)
+@click.option(
     "--max-order",
     metavar="N|none",
     help="Profiles paper and experts: blocks have at most 2^N rounds, N up to 20. Default: 8. none: no cap, as in "
@@ -482,7 +489,7 @@ def table_named(source: "str | DataFrame", options: dict[str, Any], console: "Co
 
 
 # Options that only some profiles use.
-OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "max_order")
+OF_SOME_PROFILES = ("rho_scale", "optimistic", "start", "detector", "order_after_alarm", "max_order")
 
 # Options with the same names in the settings, which also have the defaults.
 LEARNING = (
@@ -490,7 +497,7 @@ LEARNING = (
     *("objective", "costs"),
 )
 PRIVACY = ("secure_aggregation", "noise", "radius", "delta")
-PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "max_order")
+PROFILE = ("profile", "detector", "rho_scale", "optimistic", "start", "step", "order_after_alarm", "max_order")
 REPLAY = ("min_records", "seed", "label_delay", "aggregation", "scaling", "interval")
 
 

@@ -445,6 +445,7 @@ def test_fedomd_is_not_fedavg_unless_its_map_is_the_euclidean_one(streamfl: Comm
         (("--profile", "experts"), ("--step", "2")),
         (("--profile", "paper", "--round-size", "2", "--min-records", "1"), ("--max-order", "1")),
         (("--profile", "experts"), ("--max-order", "1")),
+        (("--profile", "paper", "--rho-scale", "1e-5", "--round-size", "10"), ("--order-after-alarm", "continue")),
     ],
 )
 def test_every_option_of_the_algorithm_changes_the_model(
@@ -672,6 +673,7 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
         "leave --gamma out",
     ),
     "orders of another profile": ("f.csv", GOOD, ("--max-order", "none"), "--profile paper"),
+    "an alarm of another profile": ("f.csv", GOOD, ("--order-after-alarm", "continue"), "--profile paper"),
     "an order that is none": ("f.csv", GOOD, ("--profile", "paper", "--max-order", "21"), "from 0 to 20, or none"),
     "no number of bytes": ("f.csv", GOOD, ("--bytes", "few"), "give a positive number, raw or auto"),
     "bytes of rounds": ("f.csv", GOOD, ("--bytes", "90", "--profile", "paper"), "leave bytes out"),
@@ -798,8 +800,8 @@ def test_help_names_every_option_that_people_are_promised():
     told = CliRunner().invoke(cli, ("replay", "--help")).output
     promised = (
         "label clients split round-size profile task drop time rho-scale optimistic start detector algorithm"
-        " mirror average l1 mu l2 gamma step max-order local-batch inject seed on-bad-record report json per-round"
-        " model-out predictions bytes label-delay"
+        " mirror average l1 mu l2 gamma step order-after-alarm max-order local-batch inject seed on-bad-record report"
+        " json per-round model-out predictions bytes label-delay"
     )
     assert [option for option in promised.split() if f"--{option}" not in told] == []
 
