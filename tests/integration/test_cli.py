@@ -445,7 +445,10 @@ def test_fedomd_is_not_fedavg_unless_its_map_is_the_euclidean_one(streamfl: Comm
         (("--profile", "experts"), ("--step", "2")),
         (("--profile", "paper", "--round-size", "2", "--min-records", "1"), ("--max-order", "1")),
         (("--profile", "experts"), ("--max-order", "1")),
-        (("--profile", "paper", "--rho-scale", "1e-5", "--round-size", "10"), ("--order-after-alarm", "continue")),
+        (
+            ("--profile", "paper", "--rho-scale", "1e-5", "--round-size", "10", "--clients", "2"),
+            ("--order-after-alarm", "continue"),
+        ),
     ],
 )
 def test_every_option_of_the_algorithm_changes_the_model(
