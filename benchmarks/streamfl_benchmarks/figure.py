@@ -10,6 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from streamfl.arrays import FloatArray
 from streamfl_benchmarks.chart import Canvas, Chart, Series, chart
 from streamfl_benchmarks.comparison import REFERENCE, Setting
+from streamfl_benchmarks.run import Run
 
 CANVAS = Canvas(width=980, height=300, left=52, right=20, x_ticks=12, y_ticks=6)
 SMOOTHED = 5
@@ -93,7 +94,13 @@ def _panel(setting: Setting, losses: Mapping[str, FloatArray], order: Sequence[s
     # The best are drawn last, above the others.
     drawn = chart(CANVAS, rounds, series[::-1], first.at)
     keys = _keys([*((s.name, s.colour) for s in series), *([("drift", "drift")] if first.at else [])])
-    return Panel(setting.title, top, keys, drawn, keys[-1].y + 10.0)
+    return Panel(_title(first), top, keys, drawn, keys[-1].y + 10.0)
+
+
+def _title(run: Run) -> str:
+    """Return the title of a panel, whose axis shows the rounds and the drifts."""
+    condition = "" if run.condition == "plain" else f", {run.condition}"
+    return f"{run.stream}, {run.drift}{condition}: {run.clients} clients, {run.round_size} records a client"
 
 
 def _keys(entries: Sequence[tuple[str, str]]) -> tuple[Key, ...]:
