@@ -24,7 +24,7 @@ from streamfl.live.answering import Answering
 from streamfl.live.http.infer import InferRequest, TooLargeError, answer, predicted
 from streamfl.live.http.infer import RequestLimits as HttpLimits
 from streamfl.live.members_file import MembersFile, read_members
-from streamfl.live.settings import settings
+from streamfl.live.settings.loading import load
 from streamfl.protocol.events import Unusable
 from streamfl.protocol.messages import Command, FromCoordinator
 from streamfl.protocol.registry import Registry
@@ -290,7 +290,7 @@ def _read_estimator(kind: str, data: bytes) -> Any:
 
 
 def _read_settings(data: bytes) -> Any:
-    return settings.load(_file(".toml", data))
+    return load(_file(".toml", data))
 
 
 # --- answers -----------------------------------------------------------------------------------------------------

@@ -676,7 +676,6 @@ BAD: dict[str, tuple[str, bytes, tuple[str, ...], str]] = {
         "leave --gamma out",
     ),
     "orders of another profile": ("f.csv", GOOD, ("--max-order", "none"), "--profile paper"),
-    "an alarm of another profile": ("f.csv", GOOD, ("--order-after-alarm", "continue"), "--profile paper"),
     "an order that is none": ("f.csv", GOOD, ("--profile", "paper", "--max-order", "21"), "from 0 to 20, or none"),
     "no number of bytes": ("f.csv", GOOD, ("--bytes", "few"), "give a positive number, raw or auto"),
     "bytes of rounds": ("f.csv", GOOD, ("--bytes", "90", "--profile", "paper"), "leave bytes out"),
