@@ -53,7 +53,7 @@ class Results:
             for origin, run in _runs(path):
                 results.runs[run.key] = run
                 results.origins[run.key] = origin
-            results.losses = {key: losses for key, losses in _losses(_beside(path)).items() if key in results.runs}
+            results.losses = {key: losses for key, losses in kept_losses(path).items() if key in results.runs}
         return results
 
     def has(self, key: str, *, losses: bool) -> bool:
@@ -108,7 +108,15 @@ def _runs(path: Path) -> list[tuple[Origin, Run]]:
         raise UsageError(f"--json {path}: it holds no runs of this benchmark; name another file") from None
 
 
-def _losses(path: Path) -> Mapping[str, FloatArray]:
+def kept_losses(runs: Path) -> Mapping[str, FloatArray]:
+    """Return the losses of each round, shape (rounds,), that are kept next to a file of runs, by the key of the run.
+
+    Raises
+    ------
+    UsageError
+        The archive is damaged.
+    """
+    path = _beside(runs)
     try:
         with np.load(path, allow_pickle=False) as archive:
             return dict(archive)

@@ -23,7 +23,7 @@ from streamfl_benchmarks.pages.growth_picture import growth_lines
 from streamfl_benchmarks.pages.million import million
 from streamfl_benchmarks.pages.rows import Rows, seed_counts
 from streamfl_benchmarks.paper import table
-from streamfl_benchmarks.results import Results
+from streamfl_benchmarks.results import kept_losses
 from streamfl_benchmarks.run import Run
 
 # A macro that makes a row may leave an empty line after it, which would end the table.
@@ -106,9 +106,9 @@ class Made:
 
     def figure(self, rows: Rows) -> str:
         """Return the picture of the losses of some runs, those of which the losses are kept."""
-        results = Results.read(self.runs / f"{rows.name}{ENDING}")
-        shown = [run for run in map(Run.model_validate, rows.runs) if run.key in results.losses]
-        return figure(settings(shown), results.losses)
+        losses = kept_losses(self.runs / f"{rows.name}{ENDING}")
+        shown = [run for run in map(Run.model_validate, rows.runs) if run.key in losses]
+        return figure(settings(shown), losses)
 
     def rows(self, name: str) -> Rows:
         """Return the runs of a file, for a template.
