@@ -31,21 +31,18 @@ _LIVE = (*_FEDERATION, "streamfl/live", "streamfl/wire", "connectors/streamfl_co
 _PLANT = (*_LIVE, "benchmarks/live/plant.py")
 _OURS = "benchmarks/streamfl_benchmarks"
 
-_DRIFT = (
-    *_FEDERATION,
-    "streamfl/run/replay.py",
-    *(
-        f"{_OURS}/{name}.py"
-        for name in ("drawn", "features", "federated", "findings", "meter", "methods", "one_by_one")
-    ),
-    f"{_OURS}/peers",
-    *(f"{_OURS}/{name}.py" for name in ("plain", "recorded", "records", "run")),
-)
-
-# By the name of the file of runs, without its ending.
+# By the name of the file of runs, without its ending; those of `paper` are of the code of `drift`.
 CODE: dict[str, tuple[str, ...]] = {
-    "drift": _DRIFT,
-    "paper": _DRIFT,
+    "drift": (
+        *_FEDERATION,
+        "streamfl/run/replay.py",
+        *(
+            f"{_OURS}/{name}.py"
+            for name in ("drawn", "features", "federated", "findings", "meter", "methods", "one_by_one")
+        ),
+        f"{_OURS}/peers",
+        *(f"{_OURS}/{name}.py" for name in ("plain", "recorded", "records", "run")),
+    ),
     "federations": (
         *_FEDERATION,
         "streamfl/run/replay.py",
